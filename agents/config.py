@@ -1,0 +1,400 @@
+"""Experiments as data: which settings there are, and how they are loaded, saved and checked.
+
+Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes are reported at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import operator
+import os
+import traceback
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from agents.tools.errors import UsageError
+from agents.validation import did_you_mean, usage_error
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
+PRESETS = Path(__file__).parent / "presets"
+
+# Where an environment's entry point begins like this, the package on the left of the pair is needed, and installed by
+# the words on its right.
+_REQUIRED_PACKAGES = {
+    "gymnasium.envs.mujoco": ("mujoco", "mujoco"),
+    "gymnasium.envs.box2d": ("Box2D", "'gymnasium[box2d]'"),
+    "gymnasium.envs.phys2d": ("jax", "'gymnasium[jax]'"),
+    "gymnasium.envs.tabular": ("jax", "'gymnasium[jax]'"),
+}
+
+LayerSize = Annotated[int, Field(strict=True, ge=1, le=65_536)]
+
+
+class Config(BaseModel):
+    """All settings of one experiment: immutable, every one with a type, a bound and a unit.
+
+    `load_config` makes one from a preset or a file and reports mistakes in words; calling the class directly raises
+    pydantic's `ValidationError` instead. Steps are environment steps over all environments together, counting one for
+    every action, unless a setting says otherwise.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    # Titles for groups of settings, by the first setting of each; --help is arranged like this.
+    sections: ClassVar[Mapping[str, str]] = {
+        "env": "environment",
+        "steps": "duration",
+        "epochs": "learning",
+        "layers": "network",
+        "normalize_observ": "normalisation",
+        "seed": "running",
+    }
+
+    env: str = Field(
+        "Pendulum-v1",
+        min_length=1,
+        max_length=500,
+        description="Gymnasium id of the environment, or my_module:MyEnv-v0 to import a module that registers it.",
+    )
+    env_kwargs: dict[str, JsonValue] = Field(
+        {}, max_length=1000, description="Arguments for the environment's constructor, by name, as plain data."
+    )
+    env_backend: Literal["process", "inline"] = Field(
+        "process", description="Whether environments live in worker processes or in the training process itself."
+    )
+    num_envs: int = Field(8, ge=1, le=65_536, description="Environments stepped in parallel (count).")
+    num_processes: int = Field(
+        0, ge=0, le=65_536, description="Worker processes that host the environments (count; 0 = as many as cores)."
+    )
+    max_episode_steps: int = Field(
+        0,
+        ge=0,
+        le=10**12,
+        description="Steps after which an episode is cut (steps of one environment; 0 = the environment's own limit).",
+    )
+    action_repeat: int = Field(
+        1, ge=1, le=1000, description="Times that the environment is given every action in a row (count)."
+    )
+
+    steps: int = Field(100_000, ge=1, le=10**15, description="Length of the training (environment steps in all).")
+    rollout_length: int = Field(
+        256, ge=1, le=1_000_000, description="Length of the rollout of an iteration (steps of every environment)."
+    )
+
+    epochs: int = Field(10, ge=1, le=10_000, description="Passes over the rollout in every iteration (count).")
+    minibatch_size: int = Field(
+        64, ge=1, le=10**12, description="Size of a minibatch (steps); it divides num-envs x rollout-length."
+    )
+    learning_rate: float = Field(3e-4, gt=0, le=1, description="Adam's step size (no unit), at the start of training.")
+    learning_rate_schedule: Literal["constant", "linear"] = Field(
+        "linear", description="Whether the learning rate stays or falls linearly, to 0 at the last step."
+    )
+    adam_epsilon: float = Field(1e-5, gt=0, le=1, description="Adam's constant against division by zero (no unit).")
+    discount: float = Field(0.99, ge=0, le=1, description="Weight of the next step's return (factor per step).")
+    gae_lambda: float = Field(
+        0.95, ge=0, le=1, description="Decay of generalized advantage estimation (factor per step)."
+    )
+    clip_ratio: float = Field(
+        0.2, gt=0, le=1, description="Distance from 1 at which the probability ratio is clipped (no unit)."
+    )
+    value_clip: float = Field(
+        0.0,
+        ge=0,
+        le=1e9,
+        description="Change at which value predictions are clipped (units of the normalised return; 0 = no clipping).",
+    )
+    value_coef: float = Field(0.5, ge=0, le=1e6, description="Weight of the value loss (factor).")
+    entropy_coef: float = Field(0.0, ge=0, le=1e6, description="Weight of the entropy bonus (factor).")
+    max_gradient_norm: float = Field(
+        0.5, ge=0, le=1e9, description="Global norm at which gradients are clipped (no unit; 0 = no clipping)."
+    )
+    normalize_advantages: bool = Field(
+        True, description="Whether advantages are scaled to mean 0 and standard deviation 1 (yes or no)."
+    )
+
+    layers: tuple[LayerSize, ...] = Field(
+        (64, 64), max_length=100, description="Sizes of the hidden layers of policy and value network (units)."
+    )
+    activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
+        "tanh", description="Activation function after every hidden layer (name)."
+    )
+    initial_log_std: float = Field(
+        0.0,
+        ge=-20,
+        le=20,
+        description="Initial standard deviation of the Gaussian policy (logarithm of units of the action).",
+    )
+
+    normalize_observ: bool = Field(
+        True, description="Whether observations are scaled to mean 0 and standard deviation 1 (yes or no)."
+    )
+    observ_clip: float = Field(
+        10.0, gt=0, le=1e9, description="Distance at which normalised observations are clipped (standard deviations)."
+    )
+    normalize_reward: bool = Field(
+        True, description="Whether rewards are divided by the standard deviation of the return (yes or no)."
+    )
+    reward_clip: float = Field(
+        10.0, gt=0, le=1e9, description="Size at which normalised rewards are clipped (standard deviations)."
+    )
+
+    seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed that every random number is derived from (number).")
+    eval_interval: int = Field(10_000, ge=1, le=10**15, description="Time between evaluations (environment steps).")
+    eval_episodes: int = Field(20, ge=1, le=1_000_000, description="Length of an evaluation (complete episodes).")
+    log_interval: int = Field(5_000, ge=1, le=10**15, description="Time between log points (environment steps).")
+    histogram_interval: int = Field(
+        20_000, ge=0, le=10**15, description="Time between histograms (environment steps; 0 = never)."
+    )
+    checkpoint_interval: int = Field(
+        20_000,
+        ge=1,
+        le=10**15,
+        description="Time between checkpoints (environment steps); "
+        "episodes are cut there, so that a resumed run equals one that never stopped.",
+    )
+    step_timeout: float = Field(
+        60.0, gt=0, le=1e6, description="Time that an environment may take for one step (seconds)."
+    )
+    threads: int = Field(1, ge=0, le=1024, description="TensorFlow's threads (count; 0 = as many as cores).")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_numbers(cls, value: Any, info: Any) -> Any:
+        """Refuses true and false as numbers, which pydantic takes for 1 and 0; allows '1e6' and NumPy's numbers."""
+        kind = cls.model_fields[info.field_name].annotation
+        if kind in (int, float) and isinstance(value, bool):
+            raise PydanticCustomError("number", "a truth value is not a number")
+        if kind is float and isinstance(value, float):
+            return float(value)  # NumPy's float64 passes for a float, but could not be saved.
+        if kind is int and hasattr(value, "__index__"):
+            return operator.index(value)
+        if kind is int and isinstance(value, str) and "e" in value.lower():
+            try:
+                return float(value)
+            except ValueError:
+                return value
+        return value
+
+    @field_validator("env_kwargs", mode="before")
+    @classmethod
+    def _as_plain_data(cls, value: Any) -> Any:
+        """Makes a run that is resumed from its file give the environment what it was given at first."""
+        return _as_saved(value)
+
+    @model_validator(mode="after")
+    def _check_minibatches(self) -> Config:
+        """Refuses minibatches that leave a rest: the update is compiled for one static shape."""
+        total = self.num_envs * self.rollout_length
+        if total % self.minibatch_size:
+            divisor = _nearest_divisor(total, self.minibatch_size)
+            raise PydanticCustomError(
+                "minibatch_size",
+                "minibatch_size: {size} does not divide the {total} steps of a rollout "
+                "({num_envs} num_envs x {rollout_length} rollout_length)\nthe nearest size that does is {divisor}",
+                {
+                    "size": self.minibatch_size,
+                    "total": total,
+                    "num_envs": self.num_envs,
+                    "rollout_length": self.rollout_length,
+                    "divisor": divisor,
+                },
+            )
+        return self
+
+
+def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: Any) -> Config:
+    """Loads an experiment and validates it.
+
+    Args:
+      name: Name of a preset (see `preset_names`), or the path of a YAML file, recognised by its suffix or a separator.
+      **overrides: Settings that take the place of those in the file; strings are read as on the command line. A
+        dictionary replaces the one in the file as a whole.
+
+    Returns:
+      The experiment; settings that are neither in the file nor overridden have their defaults.
+
+    Raises:
+      UsageError: There is no such preset or file, it can't be read, or a setting is unknown, of a wrong type or out of
+        range. The message has at most three lines.
+    """
+    path = _find_file(name)
+    values = _read_file(path)
+    given = {**values, **overrides}
+
+    def origin(setting: str) -> str:
+        return "" if setting in overrides else f" in {path}"
+
+    try:
+        return Config.model_validate(given)
+    except ValidationError as error:
+        raise usage_error(error, Config, given, origin=origin) from None
+    except RecursionError:
+        raise UsageError(f"env_kwargs{origin('env_kwargs')}: nested too deeply, or contained in itself") from None
+
+
+def save_config(config: Config, path: str | os.PathLike[str]) -> None:
+    """Writes all settings to a YAML file, in their order; `load_config` of that file gives an equal configuration.
+
+    Args:
+      config: The experiment.
+      path: File to write; one that is there already is replaced in one go, so that it's never seen half written.
+
+    Raises:
+      OSError: The file can't be written.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.default_flow_style = False  # Inside of braces ruamel.yaml writes {?x: 1}, which it does not read.
+    yaml.allow_unicode = False  # Some line separators are not read back unless escaped.
+    unfinished = Path(f"{os.fspath(path)}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        yaml.dump(config.model_dump(mode="json"), file)
+    unfinished.replace(path)
+
+
+def preset_names() -> list[str]:
+    """Names of the experiments that come with the library, sorted."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def check_environment(config: Config) -> EnvSpec:
+    """Looks up the environment of an experiment and what it needs, without making it and without TensorFlow.
+
+    Args:
+      config: The experiment; the module named in its `env` is imported.
+
+    Returns:
+      Gymnasium's specification of the environment.
+
+    Raises:
+      UsageError: The module, the environment or a package that it needs is missing, told in at most three lines.
+    """
+    module, _, name = config.env.rpartition(":")
+    with warnings.catch_warnings():
+        # Gymnasium warns about versions that are not the newest; an experiment may want the old one.
+        warnings.simplefilter("ignore")
+        if module or name != config.env:
+            _import_module(module, config.env)
+        spec = _find_spec(name)
+    if spec.entry_point is None:
+        raise UsageError(f"environment '{name}' only exists as a vector of environments, which can't be used here")
+    _check_packages(spec)
+    return spec
+
+
+def _find_file(name: str | os.PathLike[str]) -> Path:
+    """Path of the file that a preset's name or a path stands for."""
+    text = os.fspath(name)
+    if isinstance(name, os.PathLike) or text.endswith((".yaml", ".yml")) or os.sep in text:
+        return Path(text)
+    names = preset_names()
+    if text not in names:
+        raise UsageError(
+            f"unknown preset '{text}'{did_you_mean(text, names)}\n"
+            f"presets: {', '.join(names)}\nor give the path of a .yaml file"
+        )
+    return PRESETS / f"{text}.yaml"
+
+
+def _read_file(path: Path) -> dict[Any, Any]:
+    """Settings in a YAML file, as they stand there."""
+    try:
+        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from None
+    except MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        problem = " ".join((error.problem or error.context or "not valid YAML").split())
+        raise UsageError(f"can't read {path}{line}: {problem}") from None
+    except (YAMLError, ValueError) as error:
+        raise UsageError(f"can't read {path}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"can't read {path}: nested too deeply") from None
+    if not isinstance(values, dict):
+        found = "nothing" if values is None else type(values).__name__
+        raise UsageError(f"can't read {path}: expected lines such as 'steps: 100000', got {found}")
+    return values
+
+
+def _as_saved(value: Any) -> Any:
+    """Plain data as it is once saved and loaded again: lists for tuples, Python's numbers for NumPy's float64."""
+    if isinstance(value, dict):
+        return {key: _as_saved(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_saved(item) for item in value]
+    return float(value) if isinstance(value, float) else value
+
+
+def _nearest_divisor(total: int, wanted: int) -> int:
+    """The divisor of `total` that is nearest to `wanted`; the smaller one of two."""
+    small = [number for number in range(1, int(total**0.5) + 1) if total % number == 0]
+    return min({*small, *(total // number for number in small)}, key=lambda number: (abs(number - wanted), number))
+
+
+def _import_module(module: str, env: str) -> None:
+    """Imports the module that registers an environment."""
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
+            hint = "pip install ale-py" if module == "ale_py" else "install it, or start in the directory that it is in"
+            raise UsageError(f"env '{env}' needs the module '{error.name}', which was not found\n{hint}") from None
+        raise UsageError(f"env '{env}': importing '{module}' failed: {error}") from error
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}"
+        reason = " ".join(str(error).split())
+        raise UsageError(
+            f"env '{env}': importing '{module}' failed\n{type(error).__name__}: {reason}\n({where})"
+        ) from error
+
+
+def _find_spec(name: str) -> EnvSpec:
+    """Gymnasium's specification for an id without a module; the newest version where the id has none."""
+    import gymnasium
+    from gymnasium.envs import registration
+
+    try:
+        namespace, stem, version = registration.parse_env_id(name)
+        if version is None and name not in gymnasium.registry:
+            newest = registration.find_highest_version(namespace, stem)
+            return gymnasium.spec(registration.get_env_id(namespace, stem, newest))
+        return gymnasium.spec(name)
+    except gymnasium.error.Error:
+        hint = ""
+        if name.startswith("ALE/"):
+            installed = importlib.util.find_spec("ale_py") is not None
+            hint = f"\n{'' if installed else 'pip install ale-py, and '}write ale_py:{name}"
+        suggestion = "" if hint else did_you_mean(name, gymnasium.registry)
+        raise UsageError(f"unknown environment '{name}'{suggestion}{hint}") from None
+
+
+def _check_packages(spec: EnvSpec) -> None:
+    """Raises where a package that the environment needs isn't installed, or can't be any more."""
+    from gymnasium.envs import registration
+
+    if not isinstance(spec.entry_point, str):
+        # Gymnasium keeps the ids of environments that it has retired; making them raises.
+        if getattr(spec.entry_point, "__module__", None) == "gymnasium.envs":
+            newest = registration.find_highest_version(spec.namespace, spec.name)
+            hint = f"; use '{registration.get_env_id(spec.namespace, spec.name, newest)}'"
+            raise UsageError(
+                f"environment '{spec.id}' is no longer part of Gymnasium{'' if newest == spec.version else hint}"
+            )
+        return
+    for prefix, (package, requirement) in _REQUIRED_PACKAGES.items():
+        if spec.entry_point.startswith((f"{prefix}.", f"{prefix}:")) and importlib.util.find_spec(package) is None:
+            raise UsageError(
+                f"environment '{spec.id}' needs the package {package}, which is not installed\n"
+                f"pip install {requirement}"
+            )

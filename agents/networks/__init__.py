@@ -1,0 +1,1 @@
+"""Networks: policies and value functions, made with Keras."""

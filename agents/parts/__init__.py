@@ -1,0 +1,1 @@
+"""Blocks that any algorithm may use: memory, normalisers, distributions, returns."""

@@ -1,0 +1,252 @@
+"""Proximal policy optimization: how it acts, what it remembers, and how it learns from that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from agents.config import Config
+from agents.networks.feed_forward import FeedForward
+from agents.networks.features import feature_count, features
+from agents.parts.memory import Memory
+from agents.parts.normalize import ObservNormalizer, RewardNormalizer
+from agents.parts.returns import generalized_advantages, successor_values
+from agents.ppo import objectives
+from agents.ppo.update import Update
+from agents.runs.seeds import Seeds
+from agents.tools.attr_dict import AttrDict
+from agents.tools.in_graph_batch_env import InGraphBatchEnv
+
+
+class PPO:
+    """Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347), an algorithm for `agents.tools.simulate`.
+
+    The loop only acts and remembers. Values, log-probabilities and statistics are computed in `train`, for the whole
+    rollout at once.
+
+    Attributes:
+      steps: Variable [], int64: environment steps learned from so far.
+    """
+
+    def __init__(self, batch_env: InGraphBatchEnv, config: Config):
+        """Makes networks, normalisers, optimizer and memory.
+
+        Args:
+          batch_env: The environments to learn from, B of them.
+          config: See `agents.config`.
+
+        Raises:
+          UnsupportedSpaceError: A space that there is no network or policy for.
+        """
+        seeds = Seeds(config.seed)
+        self._batch_env, self._config = batch_env, config
+        self._generator = tf.random.Generator.from_seed(seeds.one("algorithm"))
+        size = feature_count(batch_env.observation_space)
+        self._network = FeedForward(
+            size, batch_env.action_space, config.layers, config.activation, config.initial_log_std, seeds.one("weights")
+        )
+        self._normalize_observ = ObservNormalizer(size, config.observ_clip, config.normalize_observ)
+        self._normalize_reward = RewardNormalizer(
+            batch_env.num_envs, config.discount, config.reward_clip, config.normalize_reward
+        )
+        self._optimizer = keras.optimizers.Adam(config.learning_rate, epsilon=config.adam_epsilon)
+        self._update = Update(
+            self._network.variables(),
+            self._optimizer,
+            _Loss(self._network, config),
+            self._generator,
+            config.epochs,
+            config.minibatch_size,
+            config.max_gradient_norm,
+        )
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._sample: tf.Variable = self._make_sample()
+        self._memory = Memory(
+            config.rollout_length,
+            AttrDict(
+                observ=batch_env.observ,
+                sample=self._sample,
+                reward=batch_env.reward,
+                terminated=batch_env.terminated,
+                truncated=batch_env.truncated,
+                final_observ=batch_env.final_observ,
+            ),
+        )
+
+    # Acting: what `simulate` calls.
+
+    def begin_episode(self, mask: tf.Tensor) -> None:
+        """Nothing to do: the policy keeps no state from one step to the next."""
+
+    def perform(self, observ: Any, deterministic: bool) -> Any:
+        """Chooses actions and keeps them for `experience`, as they were before they were clipped for the environments."""
+        sample, action = self.act(observ, deterministic)
+        self._sample.assign(sample)
+        return action
+
+    def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
+        """Remembers a step."""
+        remembered = {name: transition[name] for name in transition if name != "action"}
+        self._memory.write(step, AttrDict(remembered, sample=tf.convert_to_tensor(self._sample)))
+
+    def end_episode(self, mask: tf.Tensor) -> None:
+        """Nothing to do: episodes are told apart in `train`."""
+
+    def act(self, observ: Any, deterministic: bool) -> tuple[tf.Tensor, Any]:
+        """Chooses actions for any number of environments, without remembering them.
+
+        Args:
+          observ: Structure of tensors [N, ...].
+          deterministic: Whether to take the most likely actions.
+
+        Returns:
+          The policy's actions [N, A] or [N], and what the environments get for them.
+        """
+        policy = self._network.policy(self._normalize_observ(self._features(observ)))
+        sample = policy.mode() if deterministic else policy.sample(self._generator)
+        return sample, self._network.to_environment(sample)
+
+    # Learning: what happens after a rollout.
+
+    @tf.function(jit_compile=True, autograph=False)
+    def train(self) -> AttrDict:
+        """Learns from the rollout in memory, as one XLA program.
+
+        Returns:
+          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for observations, actions, rewards
+          and losses the flat index, in [T, B, ...], of the first number that is NaN or infinite, or -1.
+        """
+        learning_rate = self._learning_rate()
+        self._optimizer.learning_rate.assign(learning_rate)
+        batch, report = self._look_back(self._memory.read())
+        scalars, gradients = self._update(batch)
+        self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
+        scalars = {f"losses/{name}": value for name, value in scalars.items()}
+        scalars["losses/explained_variance"] = objectives.explained_variance(batch["value"], batch["target"])
+        scalars["schedule/learning_rate"] = learning_rate
+        names = self._network.variables()
+        report.update({f"weights/{name}": tf.convert_to_tensor(variable) for name, variable in names.items()})
+        report.update({f"gradients/{name}": value for name, value in zip(names, gradients, strict=True)})
+        nonfinite = {name: _first_nonfinite(report[f"rollout/{name}"]) for name in ("observ", "action", "reward")}
+        nonfinite["loss"] = _first_nonfinite(scalars["losses/policy"] + scalars["losses/value"])
+        return AttrDict(scalars=scalars, arrays=report, nonfinite=nonfinite)
+
+    def begin_anew(self) -> None:
+        """Forgets what belongs to episodes under way, when all environments are reset."""
+        self._normalize_reward.begin_anew()
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """Everything that a checkpoint must hold, by name."""
+        optimizer = {variable.path: variable.value for variable in self._optimizer.variables}
+        groups = {
+            "network": self._network.variables(),
+            "optimizer": optimizer,
+            "normalize_observ": self._normalize_observ.variables(),
+            "normalize_reward": self._normalize_reward.variables(),
+            "algorithm": {"steps": self.steps, "generator": self._generator.state},
+        }
+        return {f"{group}/{name}": variable for group, named in groups.items() for name, variable in named.items()}
+
+    def _look_back(self, rollout: AttrDict) -> tuple[AttrDict, dict[str, tf.Tensor]]:
+        """From a rollout, leaves [T, B, ...], to what the update needs, [T * B, ...], and to arrays for histograms."""
+        network = self._network
+        raw = self._features(_flatten_time(rollout.observ))  # [T * B, O]
+        sample = _flatten_time(rollout.sample)  # [T * B, A] or [T * B]
+        # The policy that acted saw observations with the statistics of that time; the update goes on with the new ones.
+        old_policy = network.policy(self._normalize_observ(raw))
+        old_log_prob = old_policy.log_prob(sample)  # [T * B]
+        self._normalize_observ.update(raw)
+        observ = self._normalize_observ(raw)
+        value = network.value(observ)  # [T * B]
+        advantage = tf.reshape(self._advantages(rollout, tf.reshape(value, rollout.reward.shape)), [-1])  # [T * B]
+        batch = AttrDict(
+            observ=observ,
+            sample=sample,
+            old_log_prob=old_log_prob,
+            value=value,
+            advantage=advantage,
+            target=advantage + value,
+        )
+        report = {
+            "observ": raw,
+            "normalized_observ": observ,
+            "action": sample,
+            "log_prob": old_log_prob,
+            "reward": rollout.reward,
+            "value": value,
+            "advantage": advantage,
+            "return": batch.target,
+            **old_policy.statistics(),
+        }
+        return batch, {f"rollout/{name}": array for name, array in report.items()}
+
+    def _advantages(self, rollout: AttrDict, value: tf.Tensor) -> tf.Tensor:
+        """Advantages [T, B] of normalised rewards; `value` is that of the rollout's observations, [T, B]."""
+
+        def value_of(observ: Any) -> tf.Tensor:
+            return self._network.value(self._normalize_observ(self._features(observ)))
+
+        final_value = tf.reshape(value_of(_flatten_time(rollout.final_observ)), value.shape)  # [T, B]
+        last_value = value_of(self._batch_env.observ)  # [B]
+        done = rollout.terminated | rollout.truncated
+        reward = self._normalize_reward(rollout.reward, done)
+        next_value = successor_values(value, final_value, last_value, rollout.terminated, rollout.truncated)
+        return generalized_advantages(reward, value, next_value, done, self._config.discount, self._config.gae_lambda)
+
+    def _learning_rate(self) -> tf.Tensor:
+        config = self._config
+        if config.learning_rate_schedule == "constant":
+            return tf.constant(config.learning_rate)
+        done = tf.cast(self.steps, tf.float32) / float(config.steps)
+        return config.learning_rate * tf.maximum(1.0 - done, 0.0)
+
+    def _features(self, observ: Any) -> tf.Tensor:
+        return features(self._batch_env.observation_space, observ)
+
+    def _make_sample(self) -> tf.Variable:
+        example = self.act(tf.nest.map_structure(tf.zeros_like, self._batch_env.observ), deterministic=True)[0]
+        return tf.Variable(tf.zeros_like(example), trainable=False)
+
+
+class _Loss:
+    """Policy loss, value loss and entropy bonus, weighted."""
+
+    scalars = ("policy", "value", "entropy", "approx_kl", "clip_fraction")
+
+    def __init__(self, network: FeedForward, config: Config):
+        self._network, self._config = network, config
+
+    def __call__(self, minibatch: AttrDict) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        config = self._config
+        policy = self._network.policy(minibatch.observ)
+        log_prob = policy.log_prob(minibatch.sample)  # [M]
+        value = self._network.value(minibatch.observ)  # [M]
+        advantage = minibatch.advantage
+        if config.normalize_advantages:
+            advantage = objectives.standardize(advantage)
+        policy_loss = objectives.clipped_policy_loss(log_prob, minibatch.old_log_prob, advantage, config.clip_ratio)
+        value_loss = objectives.value_loss(value, minibatch.value, minibatch.target, config.value_clip)
+        entropy = tf.reduce_mean(policy.entropy())
+        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
+        return loss, {
+            "policy": policy_loss,
+            "value": value_loss,
+            "entropy": entropy,
+            "approx_kl": objectives.approximate_kl(log_prob, minibatch.old_log_prob),
+            "clip_fraction": objectives.clip_fraction(log_prob, minibatch.old_log_prob, config.clip_ratio),
+        }
+
+
+def _flatten_time(structure: Any) -> Any:
+    """Leaves [T, B, ...] as [T * B, ...]."""
+    return tf.nest.map_structure(lambda leaf: tf.reshape(leaf, [-1, *leaf.shape[2:]]), structure)
+
+
+def _first_nonfinite(values: tf.Tensor) -> tf.Tensor:
+    """Flat index of the first NaN or infinity, or -1; int32 []."""
+    if not values.dtype.is_floating:
+        return tf.constant(-1)
+    bad = tf.reshape(~tf.math.is_finite(values), [-1])
+    return tf.where(tf.reduce_any(bad), tf.argmax(bad, output_type=tf.int32), -1)

@@ -1,0 +1,75 @@
+"""From a configuration to environments. Worker processes import this: it must not import TensorFlow."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+from agents.tools import wrappers
+from agents.tools.batch_env import BatchEnv, make_batch_env
+from agents.tools.spaces import check_action_space, leaf_spaces
+
+if TYPE_CHECKING:
+    from agents.config import Config
+
+
+def make_env(
+    spec: EnvSpec,
+    env_kwargs: dict[str, Any],
+    max_episode_steps: int = 0,
+    action_repeat: int = 1,
+    wrap: Callable[[gymnasium.Env], gymnasium.Env] | None = None,
+) -> gymnasium.Env:
+    """Makes one environment.
+
+    Args:
+      spec: What Gymnasium registered it as. The spec itself, because a worker has not imported what registered it.
+      env_kwargs: For its constructor.
+      max_episode_steps: Where episodes are cut; 0 for the environment's own limit.
+      action_repeat: How often each action is repeated.
+      wrap: A last wrapper.
+    """
+    limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
+    env = gymnasium.make(spec, disable_env_checker=True, **limit, **env_kwargs)
+    if action_repeat > 1:
+        env = wrappers.ActionRepeat(env, action_repeat)
+    return wrap(env) if wrap else env
+
+
+def make_environments(
+    config: Config,
+    spec: EnvSpec,
+    number: int,
+    wrap: Callable[[gymnasium.Env], gymnasium.Env] | None = None,
+    **kwargs: Any,
+) -> BatchEnv:
+    """Makes a batch of environments where the configuration says that they live.
+
+    Args:
+      config: See `agents.config`.
+      spec: The environment that it names.
+      number: How many.
+      wrap: A last wrapper for each, given the environment; it may go to another process.
+      **kwargs: For the environments' constructor, besides `config.env_kwargs`.
+
+    Raises:
+      EnvironmentFailure: An environment could not be made.
+      UnsupportedSpaceError: There is no network or policy for its spaces.
+    """
+    env_kwargs = {**config.env_kwargs, **kwargs}
+    make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat, wrap)
+    if config.env_backend == "process":
+        batch_env = make_batch_env([make] * number, config.num_processes, config.step_timeout)
+    else:
+        batch_env = BatchEnv([make() for _ in range(number)], blocking=True)
+    try:
+        leaf_spaces(batch_env.single_observation_space)
+        check_action_space(batch_env.single_action_space)
+    except ValueError:
+        batch_env.close()
+        raise
+    return batch_env

@@ -1,0 +1,142 @@
+"""An agent, the environments it learns from and those it is evaluated in; one graph call an iteration."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from gymnasium.vector import VectorEnv
+
+from agents.config import Config
+from agents.ppo import PPO
+from agents.runs.evaluate import Evaluation
+from agents.runs.seeds import Seeds
+from agents.tools.attr_dict import AttrDict
+from agents.tools.errors import NonFiniteError
+from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.simulation import simulate
+
+
+class Learner:
+    """What a training run is made of, apart from its files.
+
+    Attributes:
+      rate: Environment steps a second, in the iterations before the last report.
+    """
+
+    def __init__(self, train_envs: VectorEnv, eval_envs: VectorEnv, config: Config):
+        """Builds the agent.
+
+        Args:
+          train_envs: Environments to learn from, B of them.
+          eval_envs: Environments to evaluate in, one for each episode of an evaluation.
+          config: See `agents.config`.
+        """
+        self._config = config
+        self._seeds = Seeds(config.seed)
+        self._envs = InGraphBatchEnv(train_envs)
+        self._ppo = PPO(self._envs, config)
+        eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
+        self._evaluation = Evaluation(InGraphBatchEnv(eval_envs), self._ppo, eval_seeds)
+        self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
+        self._iteration = tf.function(self._collect_and_learn, autograph=False)
+        self._step_before = self.step
+        self._results = AttrDict()
+        self._begin_report()
+        self.rate = 0.0
+
+    @property
+    def step(self) -> int:
+        """Environment steps learned from so far."""
+        return int(self._ppo.steps)
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """Everything that a checkpoint must hold, by name."""
+        return {**self._ppo.variables(), "run/best": self._best}
+
+    def begin_episodes(self) -> None:
+        """Resets all environments, with seeds that depend on the run's seed and the step and on nothing else.
+
+        A run that goes on after a checkpoint and one that is resumed from it do this alike, and are equal from there on.
+        Episodes under way are cut: their values were bootstrapped at the end of the rollout.
+        """
+        seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
+        with self._envs.raising():
+            self._envs.reset(seed=tf.constant(seeds))
+        self._ppo.begin_anew()
+        self._ppo.begin_episode(tf.ones([self._config.num_envs], tf.bool))
+
+    def iterate(self) -> None:
+        """Collects a rollout and learns from it, in one call of a graph.
+
+        Raises:
+          EnvironmentFailure: An environment failed.
+          NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+        """
+        self._step_before = self.step
+        start = time.perf_counter()
+        with self._envs.raising():
+            self._results = self._iteration()
+        self._check_finite()
+        episodes = self._results.episodes
+        ended = episodes.ended.numpy()
+        self._returns.append(episodes.episode_return.numpy()[ended])
+        self._lengths.append(episodes.episode_length.numpy()[ended])
+        self._seconds += time.perf_counter() - start
+        self._steps += ended.size
+
+    def due(self, interval: int) -> bool:
+        """Whether something done every `interval` steps is due; 0 is never. At the last step everything else is."""
+        if not interval:
+            return False
+        return self.step // interval > self._step_before // interval or self.step >= self._config.steps
+
+    def evaluate(self) -> tuple[dict[str, float], bool]:
+        """Evaluates the agent: scalars by tag, and whether the mean return is the best so far."""
+        scalars = self._evaluation().scalars()
+        is_best = scalars["eval/return_mean"] > float(self._best)
+        if is_best:
+            self._best.assign(scalars["eval/return_mean"])
+        return scalars, is_best
+
+    def report(self) -> dict[str, float]:
+        """Scalars by tag, about the iterations since the last report; losses are those of the last one."""
+        self.rate = self._steps / max(self._seconds, 1e-9)
+        scalars = {name: float(value) for name, value in self._results.learned.scalars.items()}
+        returns, lengths = np.concatenate(self._returns), np.concatenate(self._lengths)
+        if len(returns):
+            scalars["episode/return"] = float(np.mean(returns, dtype=np.float64))
+            scalars["episode/length"] = float(np.mean(lengths))
+        scalars["perf/steps_per_second"] = self.rate
+        self._begin_report()
+        return scalars
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays worth a histogram, by tag, of the last iteration."""
+        return {name: array.numpy() for name, array in self._results.learned.arrays.items()}
+
+    def _collect_and_learn(self) -> AttrDict:
+        episodes = simulate(self._envs, self._ppo, self._config.rollout_length)
+        return AttrDict(episodes=episodes, learned=self._ppo.train())
+
+    def _begin_report(self) -> None:
+        self._returns: list[np.ndarray] = []
+        self._lengths: list[np.ndarray] = []
+        self._seconds, self._steps = 0.0, 0
+
+    def _check_finite(self) -> None:
+        for name, index in self._results.learned.nonfinite.items():
+            if int(index) < 0:
+                continue
+            if name == "loss":
+                raise NonFiniteError(f"The loss became NaN or infinite in the update at step {self.step:,}.")
+            values: Any = self._results.learned.arrays[f"rollout/{name}"].numpy().ravel()
+            num_envs = self._config.num_envs
+            row = int(index) * num_envs * self._config.rollout_length // values.size
+            raise NonFiniteError(
+                f"The {name} of environment {row % num_envs} is {values[int(index)]} at step {row // num_envs} of the "
+                f"rollout that began at step {self._step_before:,}."
+            )

@@ -1,0 +1,103 @@
+"""Where a run keeps what it writes."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from agents.config import Config, load_config, save_config
+from agents.tools.errors import UsageError
+
+
+class RunDirectory:
+    """The folder `<logdir>/<time>-<config>` of one run.
+
+    Attributes:
+      path: The folder.
+      config_file, metrics_file, checkpoints, train_events, eval_events: What it holds.
+    """
+
+    def __init__(self, path: str | Path):
+        """Names the folder; nothing is read or written."""
+        self.path = Path(path)
+        self.config_file = self.path / "config.yaml"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.checkpoints = self.path / "checkpoints"
+        self.train_events = self.path / "train"
+        self.eval_events = self.path / "eval"
+
+    @classmethod
+    def new(cls, logdir: str | Path, name: str) -> RunDirectory:
+        """A folder of its own for a new run, named after the time and the configuration; made by `prepare`.
+
+        Raises:
+          UsageError: `logdir` can't be written to.
+        """
+        check_writable(logdir, "--logdir")
+        taken = 0
+        while True:
+            timestamp = time.strftime("%Y%m%dT%H%M%S") + (f"_{taken}" if taken else "")
+            run = cls(Path(logdir) / f"{timestamp}-{Path(name).stem}")
+            if not run.path.exists():
+                return run
+            taken += 1
+
+    @classmethod
+    def existing(cls, logdir: str | Path, timestamp: str, name: str | None = None) -> RunDirectory:
+        """The run that was started at `timestamp`, of configuration `name` if given.
+
+        Raises:
+          UsageError: There is none, or there are several.
+        """
+        pattern = re.compile(re.escape(timestamp) + "-" + (re.escape(Path(name).stem) if name else ".+"))
+        folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
+        found = [folder for folder in folders if pattern.fullmatch(folder.name)]
+        if len(found) == 1:
+            check_writable(found[0], "--timestamp")
+            return cls(found[0])
+        wanted = f"--timestamp={timestamp}" + (f" with --config={name}" if name else "")
+        if found:
+            raise UsageError(
+                f"{wanted} fits several runs: {', '.join(folder.name for folder in found)}; add --config=NAME"
+            )
+        runs = [folder.name for folder in folders if (folder / "config.yaml").is_file()]
+        known = f"it has {', '.join(runs[-3:])}" if runs else "there are no runs"
+        raise UsageError(f"{wanted}: no such run in {logdir}; {known}")
+
+    @classmethod
+    def of(cls, path: str | Path) -> RunDirectory:
+        """The run in folder `path`.
+
+        Raises:
+          UsageError: It is no run's folder; where it holds runs, they are named.
+        """
+        run = cls(path)
+        if run.config_file.is_file():
+            return run
+        if not run.path.is_dir():
+            raise UsageError(f"--logdir={path} is not a folder; expected a run's folder such as logdir/<time>-<config>")
+        runs = sorted(folder.parent.name for folder in run.path.glob("*/config.yaml"))
+        inside = f"did you mean {run.path / runs[-1]}?" if runs else "a run's folder is named <time>-<config>"
+        raise UsageError(f"--logdir={path} is no run: it has no config.yaml; {inside}")
+
+    def prepare(self, config: Config) -> None:
+        """Makes the folder and writes the configuration."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        save_config(config, self.config_file)
+
+    def load_config(self, **overrides: object) -> Config:
+        """The run's configuration, with some settings changed."""
+        return load_config(str(self.config_file), **overrides)
+
+
+def check_writable(folder: str | Path, option: str) -> None:
+    """Raises UsageError if `folder` can't be made or written to; `option` is what the user called it."""
+    existing = Path(folder).absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise UsageError(f"{option}={folder}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"{option}={folder}: {existing} is not writable")

@@ -1,0 +1,57 @@
+"""Starts TensorFlow without the lines that it always prints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+# Said at every start, on every machine without a GPU, whatever is done. Anything else is passed on.
+_NOISE = re.compile(
+    rb"All log messages before absl::InitializeLog|oneDNN custom operations are on|Could not find cuda drivers"
+    rb"|optimized to use available CPU instructions|To enable the following instructions"
+    rb"|failed call to cuInit|CUDA_ERROR_NO_DEVICE|TF-TRT Warning|computation_placer already registered"
+)
+
+
+def start_tensorflow(threads: int) -> None:
+    """Imports TensorFlow, sets its thread counts and finds its devices, all without its start-up lines.
+
+    Args:
+      threads: For each of TensorFlow's two thread pools; 0 for as many as there are cores. Where TensorFlow runs already,
+        it keeps the threads that it has.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    with _without_noise():
+        import tensorflow as tf
+
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(threads)
+            for gpu in tf.config.list_physical_devices("GPU"):
+                tf.config.experimental.set_memory_growth(gpu, True)  # Or TensorFlow takes the whole card.
+        except RuntimeError:
+            pass  # Its threads run already.
+        tf.config.list_logical_devices()
+
+
+@contextlib.contextmanager
+def _without_noise() -> Iterator[None]:
+    """Holds back what is written to the descriptor of stderr, by C++ too, and passes on what is not known as noise."""
+    sys.stderr.flush()
+    with tempfile.TemporaryFile() as held, contextlib.ExitStack() as stack:
+        stderr = os.dup(2)
+        stack.callback(os.close, stderr)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            held.seek(0)
+            for line in held:
+                if not _NOISE.search(line):
+                    os.write(2, line)

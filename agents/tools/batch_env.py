@@ -1,0 +1,345 @@
+"""Environments stepped in parallel, as one Gymnasium vector environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from agents.tools.environment_group import EnvironmentGroup, Infos
+from agents.tools.errors import EnvironmentFailure, InvalidActionError
+from agents.tools.external_process import ExternalProcess
+from agents.tools.shared_arrays import BatchArrays, Layout, anonymous_file, map_block
+from agents.tools.spaces import first_outside, flatten, leaf_spaces, pack
+
+
+class BatchEnv(VectorEnv):
+    """Steps environments together; a `gymnasium.vector.VectorEnv` that resets them in the step that ends an episode.
+
+    What `step` and `reset` return is in fresh memory and stays as it is. Of the infos, those at the start and at the end
+    of an episode are returned, as Gymnasium's vector environments give them (`final_info`, `_final_info`), and in every
+    step `final_obs` [B, ...] with its mask `_final_obs` [B]: the true last observations of the episodes that ended.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(self, envs: Sequence[gymnasium.Env | ExternalProcess], blocking: bool = False):
+        """Joins environments into a batch.
+
+        Args:
+          envs: Gymnasium environments, or processes, each with one or several of them.
+          blocking: Whether to step one after another. Needed for environments that live in this process.
+
+        Raises:
+          ValueError: No environments, spaces that differ, an environment with automatic resets of its own, or
+            environments of this process that are to be stepped in parallel.
+          UnsupportedSpaceError: A space that is not made of arrays.
+        """
+        if not len(envs):
+            raise ValueError("A batch needs at least one environment, got none.")
+        if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
+            raise ValueError(
+                "Environments that live in this process can't be stepped in parallel: pass blocking=True, or wrap each "
+                "in an ExternalProcess."
+            )
+        self._blocking = blocking
+        self._hosts: list[ExternalProcess | _LocalHost] = [
+            env if isinstance(env, ExternalProcess) else _LocalHost(env) for env in envs
+        ]
+        descriptions = [description for host in self._hosts for description in host.descriptions]
+        _check_alike(descriptions)
+        self.num_envs = len(descriptions)
+        self.single_observation_space = descriptions[0]["observation_space"]
+        self.single_action_space = descriptions[0]["action_space"]
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.metadata = {**descriptions[0]["metadata"], **self.metadata}
+        self.render_mode = descriptions[0]["render_mode"]
+        self._action_leaves = leaf_spaces(self.single_action_space)
+        self._needs_reset = np.ones(self.num_envs, bool)
+        self._attach()
+
+    def _attach(self) -> None:
+        layout = Layout(self.num_envs, self.single_observation_space, self.single_action_space)
+        descriptor = anonymous_file(layout.size)
+        self._arrays = BatchArrays(layout, map_block(descriptor, layout.size))
+        start = 0
+        self._places: list[tuple[Any, int]] = []
+        for host in self._hosts:
+            host.attach(self._arrays, descriptor, start, autoreset=True)
+            self._places += [(host, index) for index in range(host.num_envs)]
+            start += host.num_envs
+        os.close(descriptor)
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Steps every environment; those whose episode ends are reset at once.
+
+        Args:
+          actions: A batch of the action space's structure, leaves [B, ...].
+
+        Returns:
+          `(observ, reward, terminated, truncated, infos)`: leaves [B, ...], float64 [B], bool [B], bool [B], dictionary.
+
+        Raises:
+          InvalidActionError: An action is not in the action space; no environment was stepped.
+          ResetNeeded: An environment was not reset yet, or since a failure.
+          EnvironmentFailure: An environment or its process failed; the batch has to be reset.
+        """
+        if self._needs_reset.any():
+            raise ResetNeeded(
+                f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
+            )
+        leaves = flatten(self.single_action_space, actions)
+        for space, array, leaf in zip(self._action_leaves, self._arrays.action, leaves, strict=True):
+            _check_actions(space, array, leaf)
+        for array, leaf in zip(self._arrays.action, leaves, strict=True):
+            array[...] = leaf
+        infos = self._ask(lambda host: host.send_step())
+        arrays = self._arrays.copy_results()
+        return (
+            self._observ(arrays.observ),
+            arrays.reward,
+            arrays.terminated,
+            arrays.truncated,
+            self._infos(arrays, infos),
+        )
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+        indices: Sequence[int] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets all environments, or some of them.
+
+        Args:
+          seed: One for each environment, or one to count on from, or None.
+          options: For the environments' own `reset`; but `reset_mask`, bool [B], says which are to be reset.
+          indices: Which environments to reset, instead of a mask; only their rows are returned then.
+
+        Returns:
+          `(observ, infos)`, with observations [B, ...]; those of environments that were not reset are their last ones.
+
+        Raises:
+          ValueError: A mask or seeds of the wrong length or type, or an index out of range.
+          EnvironmentFailure: An environment or its process failed.
+        """
+        options = dict(options or {})
+        mask = self._mask(options.pop("reset_mask", None), indices)
+        self._arrays.mask[:] = mask
+        self._arrays.seed[:] = self._seeds(seed)
+        infos = self._ask(lambda host: host.send_reset(options))
+        self._needs_reset &= ~mask
+        arrays = self._arrays.copy_results()
+        rows = slice(None) if indices is None else np.asarray(indices, int)
+        return self._observ([leaf[rows] for leaf in arrays.observ]), self._infos(arrays, infos, final=False)
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __getitem__(self, index: int) -> Any:
+        """The environment itself where it lives in this process, otherwise an `EnvironmentHandle`."""
+        host, row = self._places[index]
+        return host[row]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[index] for index in range(self.num_envs))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of every environment; or reads an attribute, where it is not callable."""
+        return tuple(_call(env, name, *args, **kwargs) for env in self)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Reads an attribute of every environment."""
+        return tuple(_get(env, name) for env in self)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of every environment: one value for all, or a list or tuple with one for each."""
+        values = values if isinstance(values, list | tuple) else [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(f"set_attr needs {self.num_envs} values for '{name}', got {len(values)}.")
+        for env, value in zip(self, values, strict=True):
+            set_attr = env.set_wrapper_attr if isinstance(env, gymnasium.Env) else env.set_attr
+            set_attr(name, value)
+
+    def render(self) -> tuple[Any, ...]:
+        """What every environment renders, in the render mode that it was made with."""
+        return self.call("render")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes all environments and ends their processes."""
+        for host in self._hosts:
+            host.ask_to_close()
+        for host in self._hosts:
+            host.close()
+
+    def _ask(self, send: Callable[[Any], None]) -> Infos:
+        """Has all hosts do something, and waits for each, so that a failure of one leaves no answer of another behind."""
+        infos: Infos = []
+        failures: list[EnvironmentFailure] = []
+
+        def receive(host: Any) -> None:
+            try:
+                infos.extend(host.receive())
+            except EnvironmentFailure as failure:
+                failures.append(failure)
+
+        asked = []
+        for host in self._hosts:
+            try:
+                send(host)
+                asked.append(host)
+            except EnvironmentFailure as failure:
+                failures.append(failure)
+            if self._blocking and asked:
+                receive(asked.pop())
+        for host in asked:
+            receive(host)
+        if failures:
+            self._needs_reset[:] = True
+            raise failures[0]
+        return infos
+
+    def _observ(self, leaves: list[np.ndarray]) -> Any:
+        return pack(self.single_observation_space, leaves)
+
+    def _infos(self, arrays: BatchArrays, infos: Infos, final: bool = True) -> dict[str, Any]:
+        batched: dict[str, Any] = {}
+        for row, info, final_info in infos:
+            if final_info is not None:
+                info = {**info, "final_info": final_info}
+            batched = self._add_info(batched, info, row)
+        if final:
+            batched["final_obs"] = self._observ(arrays.final_observ)
+            batched["_final_obs"] = arrays.terminated | arrays.truncated
+        return batched
+
+    def _mask(self, mask: Any, indices: Sequence[int] | None) -> np.ndarray:
+        if indices is not None:
+            if mask is not None:
+                raise ValueError("Say which environments to reset by indices or by a mask, not by both.")
+            if not all(-self.num_envs <= index < self.num_envs for index in indices):
+                raise ValueError(f"Indices {list(indices)} are not all among the batch's {self.num_envs} environments.")
+            mask = np.zeros(self.num_envs, bool)
+            mask[np.asarray(indices, int)] = True
+        elif mask is None:
+            return np.ones(self.num_envs, bool)
+        mask = np.asarray(mask)
+        if mask.shape != (self.num_envs,) or mask.dtype != bool:
+            raise ValueError(f"A reset mask must be bool [{self.num_envs}], got {mask.dtype} {list(mask.shape)}.")
+        return mask
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int]:
+        if seed is None:
+            return [-1] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + index for index in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"A batch of {self.num_envs} environments needs as many seeds, got {len(seed)}.")
+        return [-1 if one is None else one for one in seed]
+
+
+def make_batch_env(
+    constructors: Sequence[Callable[[], gymnasium.Env]], processes: int = 0, timeout: float = 60.0
+) -> BatchEnv:
+    """Spreads environments over worker processes, started all at once.
+
+    Args:
+      constructors: One for each environment; anything that cloudpickle takes.
+      processes: How many workers; 0 for as many as there are cores, and never more than environments.
+      timeout: Seconds that a worker may take for one step or reset of its environments.
+
+    Raises:
+      EnvironmentFailure: A worker could not make its environments; all workers were closed.
+      ValueError: As `BatchEnv`.
+    """
+    processes = min(processes or available_cores(), len(constructors))
+    cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
+    hosts = [
+        ExternalProcess(constructors[start:stop], timeout, blocking=False)
+        for start, stop in zip(cuts, cuts[1:], strict=False)
+    ]
+    try:
+        for host in hosts:
+            host.wait_until_ready()
+        return BatchEnv(hosts)
+    except BaseException:
+        for host in hosts:
+            host.close()
+        raise
+
+
+def available_cores() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _LocalHost:
+    """An environment of this process, with the interface of `ExternalProcess` towards the batch."""
+
+    def __init__(self, env: gymnasium.Env):
+        self._group = EnvironmentGroup([lambda: env])
+        self.descriptions = self._group.describe()
+        self.num_envs = 1
+
+    def attach(self, arrays: BatchArrays, descriptor: int, start: int, autoreset: bool) -> None:
+        self._group.attach(arrays, start, autoreset)
+
+    def send_step(self) -> None:
+        self._infos = self._group.step()
+
+    def send_reset(self, options: dict[str, Any] | None) -> None:
+        self._infos = self._group.reset(options)
+
+    def receive(self) -> Infos:
+        return self._infos
+
+    def __getitem__(self, index: int) -> gymnasium.Env:
+        return self._group.envs[index]
+
+    def ask_to_close(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._group.close()
+
+
+def _check_alike(descriptions: list[dict[str, Any]]) -> None:
+    for index, description in enumerate(descriptions):
+        if description["resets_itself"]:
+            raise ValueError(
+                f"Environment {index} has {description['resets_itself']}, which resets it at the step after an episode's "
+                "end. In a batch that reset would be taken for a step; remove it, a batch resets its environments itself."
+            )
+        for name in ("observation_space", "action_space"):
+            if description[name] != descriptions[0][name]:
+                raise ValueError(
+                    f"Environments of a batch need equal spaces, but the {name} of environment {index} is "
+                    f"{description[name]}, that of environment 0 is {descriptions[0][name]}."
+                )
+
+
+def _check_actions(space: Any, array: np.ndarray, leaf: Any) -> None:
+    leaf = np.asarray(leaf)
+    if leaf.shape != array.shape:
+        raise InvalidActionError(f"Actions of shape {list(leaf.shape)} for a batch that needs {list(array.shape)}.")
+    index = first_outside(space, leaf)
+    if index is not None:
+        raise InvalidActionError(f"The action {leaf[index]} of environment {index} is not in {space}.")
+
+
+def _call(env: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(env, gymnasium.Env):
+        return getattr(env, name)(*args, **kwargs)
+    return env.call(name, *args, **kwargs)
+
+
+def _get(env: Any, name: str) -> Any:
+    return env.get_wrapper_attr(name) if isinstance(env, gymnasium.Env) else getattr(env, name)

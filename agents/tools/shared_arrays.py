@@ -1,0 +1,115 @@
+"""Arrays of a whole batch in one block of memory that several processes can map.
+
+The block is an anonymous file: it has no name, so nothing is left behind however its processes end. Its descriptor
+travels over a socket. Workers write their rows; the parent takes everything that they wrote in a single copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import mmap
+import os
+import tempfile
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.tools.spaces import leaf_spaces
+
+# TensorFlow takes over arrays that start at a multiple of 64 bytes without copying them.
+ALIGNMENT = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One array of the block: its whole shape, its type, and where it starts, in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    offset: int
+
+    def view(self, block: np.ndarray) -> np.ndarray:
+        """The array inside of `block`, an array of bytes that starts where the field's block starts."""
+        return np.ndarray(self.shape, self.dtype, block, self.offset)
+
+
+class Layout:
+    """Which arrays a batch needs, and where each lies in the block.
+
+    What goes to the environments: `action` (a list of leaves, [B, ...]), `mask` [B] bool, `seed` [B] int64 (-1: none).
+    What comes back: `observ` and `final_observ` (lists of leaves, [B, ...]), `reward` [B] float64, `terminated` and
+    `truncated` [B] bool. These lie together, from `results_start` to the end.
+    """
+
+    def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space):
+        """Computes the layout from the spaces of one environment."""
+        self.num_envs = num_envs
+        self.size = 0
+        self.action = self._add_leaves(action_space)
+        self.mask = self._add((), np.bool_)
+        self.seed = self._add((), np.int64)
+        self.results_start = self.size
+        self.observ = self._add_leaves(observation_space)
+        self.reward = self._add((), np.float64)
+        self.terminated = self._add((), np.bool_)
+        self.truncated = self._add((), np.bool_)
+        self.final_observ = self._add_leaves(observation_space)
+
+    def _add_leaves(self, space: spaces.Space) -> list[Field]:
+        return [self._add(leaf.shape, leaf.dtype) for leaf in leaf_spaces(space)]
+
+    def _add(self, shape: tuple[int, ...], dtype: np.typing.DTypeLike) -> Field:
+        field = Field((self.num_envs, *shape), np.dtype(dtype), self.size)
+        nbytes = int(np.prod(field.shape)) * field.dtype.itemsize
+        self.size += -(-nbytes // ALIGNMENT) * ALIGNMENT
+        return field
+
+
+class BatchArrays:
+    """The arrays of a layout, as views of a block of bytes. Attributes are named and shaped as in `Layout`."""
+
+    def __init__(self, layout: Layout, block: np.ndarray):
+        """Makes the views."""
+        self.layout = layout
+        self.block = block
+        self.action = [field.view(block) for field in layout.action]
+        self.mask = layout.mask.view(block)
+        self.seed = layout.seed.view(block)
+        self.observ = [field.view(block) for field in layout.observ]
+        self.reward = layout.reward.view(block)
+        self.terminated = layout.terminated.view(block)
+        self.truncated = layout.truncated.view(block)
+        self.final_observ = [field.view(block) for field in layout.final_observ]
+
+    def copy_results(self) -> BatchArrays:
+        """The same arrays with the results in memory of their own, aligned so that TensorFlow takes them as they are.
+
+        What goes to the environments is not copied: those arrays of the copy hold arbitrary numbers.
+        """
+        fresh = aligned_empty(self.layout.size)
+        start = self.layout.results_start
+        fresh[start:] = self.block[start : self.layout.size]
+        return BatchArrays(self.layout, fresh)
+
+
+def aligned_empty(size: int) -> np.ndarray:
+    """Uninitialised bytes [size] that start at a multiple of `ALIGNMENT`."""
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
+
+
+def anonymous_file(size: int) -> int:
+    """Descriptor of a new nameless file of zeros that can be mapped; `size` is in bytes."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("agents")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.truncate(descriptor, max(size, 1))
+    return descriptor
+
+
+def map_block(descriptor: int, size: int) -> np.ndarray:
+    """The file's first `size` bytes as a shared array of bytes. The descriptor may be closed afterwards."""
+    return np.frombuffer(mmap.mmap(descriptor, max(size, 1)), np.uint8)

@@ -1,0 +1,93 @@
+"""The loop in the graph: environments and an algorithm take turns."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from agents.tools.attr_dict import AttrDict
+from agents.tools.in_graph_batch_env import InGraphBatchEnv
+
+
+class Algorithm(Protocol):
+    """What `simulate` asks of an algorithm. Masks are bool [B]; all methods are operations of the graph."""
+
+    def begin_episode(self, mask: tf.Tensor) -> None:
+        """Called for the environments that have just begun an episode."""
+
+    def perform(self, observ: Any, deterministic: bool) -> Any:
+        """Returns actions for the environments: a structure [B, ...] of the action space's types."""
+
+    def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
+        """Takes in what one step gave, in all environments; see `simulate` for what it is."""
+
+    def end_episode(self, mask: tf.Tensor) -> None:
+        """Called for the environments whose episode has just ended."""
+
+
+def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deterministic: bool = False) -> AttrDict:
+    """Lets an algorithm act in its environments for some steps; to be used inside of a `tf.function`.
+
+    In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` [B, ...],
+    `action` [B, ...], `reward` [B], `terminated` [B], `truncated` [B] and `final_observ` [B, ...], whose rows are the true
+    last observations where an episode ended and arbitrary elsewhere. The observation after a step is the next step's
+    `observ`, or `batch_env.observ` after the last one.
+
+    Args:
+      batch_env: B environments that were reset before their first step.
+      algorithm: See `Algorithm`.
+      steps: How many steps each environment makes, T.
+      deterministic: Handed to the algorithm's `perform`.
+
+    Returns:
+      `ended` bool [T, B]; `episode_return` float32 [T, B] and `episode_length` int32 [T, B], valid where an episode ended.
+    """
+
+    def one_step(step: tf.Tensor, rewards: tf.TensorArray, ends: tf.TensorArray) -> tuple[Any, ...]:
+        observ = tf.nest.map_structure(tf.convert_to_tensor, batch_env.observ)
+        action = algorithm.perform(observ, deterministic)
+        outcome = batch_env.simulate(action)
+        algorithm.experience(step, AttrDict(observ=observ, action=action, **outcome))
+        ended = outcome.terminated | outcome.truncated  # [B]
+        algorithm.end_episode(ended)
+        algorithm.begin_episode(ended)
+        return step + 1, rewards.write(step, outcome.reward), ends.write(step, ended)
+
+    rewards = tf.TensorArray(tf.float32, steps, element_shape=[batch_env.num_envs])
+    ends = tf.TensorArray(tf.bool, steps, element_shape=[batch_env.num_envs])
+    _, rewards, ends = tf.while_loop(
+        lambda step, *_: step < steps, one_step, (tf.constant(0), rewards, ends), maximum_iterations=steps
+    )
+    ended = ends.stack()
+    start = batch_env.episode_return, batch_env.episode_length
+    returns, lengths, after = _episode_sums(rewards.stack(), ended, *map(tf.convert_to_tensor, start))
+    for variable, value in zip(start, after, strict=True):
+        variable.assign(value)
+    return AttrDict(ended=ended, episode_return=returns, episode_length=lengths)
+
+
+@tf.function(
+    jit_compile=True, autograph=False
+)  # A loop of small operations: compiled it costs nothing beside the steps themselves.
+def _episode_sums(reward: tf.Tensor, ended: tf.Tensor, returns: tf.Tensor, lengths: tf.Tensor) -> tuple[Any, ...]:
+    """Running return and length of every environment; they start anew after the end of an episode.
+
+    Args:
+      reward: [T, B].
+      ended: [T, B].
+      returns: [B], of the episodes that are under way at the start.
+      lengths: [B], likewise.
+
+    Returns:
+      Returns [T, B] and lengths [T, B] with each step counted in, and what to start the next call with.
+    """
+
+    def count_in(sums: tuple[Any, ...], step: tuple[Any, ...]) -> tuple[Any, ...]:
+        _, _, returns, lengths = sums
+        reward, ended = step
+        returns, lengths = returns + reward, lengths + 1
+        return returns, lengths, tf.where(ended, 0.0, returns), tf.where(ended, 0, lengths)
+
+    returns, lengths, *after = tf.scan(count_in, (reward, ended), (returns, lengths, returns, lengths))
+    return returns, lengths, [sums[-1] for sums in after]

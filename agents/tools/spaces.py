@@ -1,0 +1,94 @@
+"""Gymnasium spaces as structures of arrays.
+
+A leaf is a space whose elements are one array: Box, Discrete, MultiDiscrete or MultiBinary. Dict and Tuple spaces nest
+them; their leaves are ordered as `tf.nest` orders them (dictionaries by sorted key), without importing TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.tools.errors import UnsupportedSpaceError
+
+LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+def leaf_spaces(space: spaces.Space) -> list[Any]:
+    """The leaves of a space, in order.
+
+    Raises:
+      UnsupportedSpaceError: For a space that is no array, such as Text, Graph or Sequence; the message names it.
+    """
+    if isinstance(space, LEAVES):
+        return [space]
+    if isinstance(space, spaces.Dict):
+        return [leaf for key in sorted(space.spaces) for leaf in leaf_spaces(space[key])]
+    if isinstance(space, spaces.Tuple):
+        return [leaf for child in space.spaces for leaf in leaf_spaces(child)]
+    raise UnsupportedSpaceError(
+        f"unsupported space {space}: its elements are not arrays of a fixed shape.\n"
+        "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those."
+    )
+
+
+def check_action_space(space: spaces.Space) -> None:
+    """Raises UnsupportedSpaceError for action spaces that there is no policy for; the message names the space."""
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) or isinstance(space, spaces.Discrete):
+        return
+    raise UnsupportedSpaceError(
+        f"unsupported action space {space}.\nSupported are Box of floats (Gaussian policy) and Discrete (categorical policy)."
+    )
+
+
+def flatten(space: spaces.Space, value: Any) -> list[Any]:
+    """The arrays in `value`, an element (or a batch of elements) of `space`, one a leaf, in order."""
+    if isinstance(space, spaces.Dict):
+        return [leaf for key in sorted(space.spaces) for leaf in flatten(space[key], value[key])]
+    if isinstance(space, spaces.Tuple):
+        return [leaf for child, part in zip(space.spaces, value, strict=True) for leaf in flatten(child, part)]
+    return [value]
+
+
+def pack(space: spaces.Space, leaves: Iterable[Any]) -> Any:
+    """The inverse of `flatten`: a structure like that of `space`, with the given leaves in order."""
+    return _pack(space, iter(leaves))
+
+
+def _pack(space: spaces.Space, leaves: Iterator[Any]) -> Any:
+    if isinstance(space, spaces.Dict):
+        return {key: _pack(space[key], leaves) for key in sorted(space.spaces)}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_pack(child, leaves) for child in space.spaces)
+    return next(leaves)
+
+
+def first_outside(space: Any, batch: np.ndarray) -> int | None:
+    """Index of the first row of a batch of a leaf's elements that is not in the space, or None if all are.
+
+    One comparison for the whole batch: `space.contains`, called row by row, takes as long as stepping light environments.
+
+    Args:
+      space: A leaf space.
+      batch: Array [B, ...]. NaN is in no space.
+    """
+    low, high = bounds(space)
+    inside = (batch >= low) & (batch <= high)
+    if inside.all():
+        return None
+    return int(np.argmin(inside.reshape(len(batch), -1).all(axis=1)))
+
+
+def bounds(space: Any) -> tuple[Any, Any]:
+    """Smallest and largest finite elements of a leaf space, both inclusive, of the space's shape or scalars."""
+    if isinstance(space, spaces.Box):
+        if np.issubdtype(space.dtype, np.floating):
+            limits = np.finfo(space.dtype)
+            return np.maximum(space.low, limits.min), np.minimum(space.high, limits.max)
+        return space.low, space.high
+    start = getattr(space, "start", 0)
+    size = {spaces.Discrete: "n", spaces.MultiDiscrete: "nvec"}.get(type(space))
+    return start, start + getattr(space, size) - 1 if size else 1

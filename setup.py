@@ -1,0 +1,51 @@
+"""Packaging of the library. Everything that is not about packaging is in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import setup
+
+ROOT = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "agents" / "__init__.py").read_text())[1]
+
+REQUIRED = [
+    "tensorflow>=2.18",  # Brings Keras 3, which makes the networks and optimizers.
+    "gymnasium[classic-control]>=1.1",  # The environments' interface, with same-step autoreset; pygame draws them.
+    "numpy",
+    "tensorboard",  # TensorFlow 2.21 no longer installs it.
+    "cloudpickle",  # Carries constructors, lambdas included, to worker processes.
+    "pydantic>=2.10",  # The typed schema of the configuration, and its errors.
+    "pydantic-settings>=2.7",  # The same schema as a command line.
+    "ruamel.yaml",  # Reads 1e-4 as a number and refuses duplicate keys; PyYAML does neither.
+    "matplotlib",  # Draws the curves of a run.
+    "moviepy>=2",  # Writes videos; brings an ffmpeg binary with it.
+    "tqdm",  # The progress line.
+]
+EXTRAS = {
+    "mujoco": ["mujoco>=3.1"],
+    "test": ["pytest", "hypothesis", "scipy", "ruff", "mypy", "mujoco>=3.1"],
+}
+
+setup(
+    name="agents",
+    version=VERSION,
+    description="Batched reinforcement learning in TensorFlow: environments in parallel, inside the graph that learns.",
+    long_description=(ROOT / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    packages=[
+        "agents",
+        "agents.networks",
+        "agents.parts",
+        "agents.ppo",
+        "agents.presets",
+        "agents.runs",
+        "agents.scripts",
+        "agents.tools",
+    ],
+    package_data={"agents.presets": ["*.yaml"]},
+    install_requires=REQUIRED,
+    extras_require=EXTRAS,
+)
