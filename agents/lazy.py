@@ -1,7 +1,8 @@
 """Packages that import their modules on first use (PEP 562).
 
-Worker processes and the command line import parts of this library that must not pull TensorFlow in with them: it takes
-three seconds and 170 MB. So a package's ``__init__`` lists its public names, and this module finds them when they are used.
+Worker processes and the command line import parts of this library that must not pull TensorFlow in with them: it
+takes three seconds and 170 MB. So a package's ``__init__`` lists its public names, and this module finds them when
+they are used.
 """
 
 import importlib

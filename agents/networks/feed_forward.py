@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,7 +16,9 @@ from agents.tools.spaces import check_action_space
 
 
 class FeedForward:
-    """Separate networks for policy and value, initialised as in Huang et al., "The 37 Implementation Details of PPO" (2022).
+    """Separate networks for policy and value.
+
+    Initialised orthogonally, as in Huang et al., "The 37 Implementation Details of PPO" (2022).
 
     Attributes:
       action_size: Numbers an action has, A; for a discrete one, how many actions there are.
@@ -33,8 +37,8 @@ class FeedForward:
 
         Args:
           feature_count: Length of the vectors that come in, O.
-          action_space: Box of floats for a diagonal Gaussian with a deviation that is the same in all states, or Discrete
-            for a categorical distribution.
+          action_space: Box of floats for a diagonal Gaussian with a deviation that is the same in all states, or
+            Discrete for a categorical distribution.
           layers: Units of the hidden layers.
           activation: Name of a Keras activation.
           initial_log_std: Logarithm of the initial standard deviation, in units of the action.
@@ -44,9 +48,10 @@ class FeedForward:
           UnsupportedSpaceError: Another action space; the message names it.
         """
         check_action_space(action_space)
-        self._action_space = action_space
+        self._action_space: Any = action_space
         self._discrete = isinstance(action_space, spaces.Discrete)
-        self.action_size = int(action_space.n) if self._discrete else int(np.prod(action_space.shape))
+        shape = self._action_space.shape
+        self.action_size = int(self._action_space.n) if self._discrete else int(np.prod(shape))
         seeds = iter(np.random.SeedSequence(seed).generate_state(2 * len(layers) + 2))
         self._actor = _dense_layers("policy", feature_count, layers, activation, self.action_size, 0.01, seeds)
         self._critic = _dense_layers("value", feature_count, layers, activation, 1, 1.0, seeds)
@@ -62,7 +67,7 @@ class FeedForward:
         return self._critic(features)[..., 0]
 
     def to_environment(self, action: tf.Tensor) -> tf.Tensor:
-        """What the environments get for actions of the policy: of their space's shape and type, clipped to its bounds."""
+        """Actions of the policy as the environments get them: of their space's shape and type, within its bounds."""
         space = self._action_space
         if isinstance(space, spaces.Discrete):
             return tf.cast(action, space.dtype) + int(space.start)
@@ -82,7 +87,13 @@ class FeedForward:
 
 
 def _dense_layers(
-    name: str, inputs: int, hidden: tuple[int, ...], activation: str, outputs: int, output_gain: float, seeds
+    name: str,
+    inputs: int,
+    hidden: tuple[int, ...],
+    activation: str,
+    outputs: int,
+    output_gain: float,
+    seeds: Iterator[int],
 ) -> keras.Sequential:
     def dense(units: int, gain: float, activation: str | None, name: str) -> keras.layers.Layer:
         orthogonal = keras.initializers.Orthogonal(gain, seed=int(next(seeds)))

@@ -31,8 +31,9 @@ def clipped_policy_loss(
 def value_loss(value: tf.Tensor, old_value: tf.Tensor, target: tf.Tensor, value_clip: float = 0.0) -> tf.Tensor:
     """Half the mean squared error of the value, optionally held near the old value.
 
-    With clipping, the larger of the errors of `value` and of `old_value + clip(value - old_value, -value_clip, value_clip)`
-    counts (Engstrom et al., 2020, arXiv 2005.12729, equation 2).
+    With clipping, the larger of the errors of `value` and of
+    `old_value + clip(value - old_value, -value_clip, value_clip)` counts
+    (Engstrom et al., 2020, arXiv 2005.12729, equation 2).
 
     Args:
       value: float [M], of the critic that is trained.

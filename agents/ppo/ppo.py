@@ -8,13 +8,13 @@ import keras
 import tensorflow as tf
 
 from agents.config import Config
-from agents.networks.feed_forward import FeedForward
 from agents.networks.features import feature_count, features
+from agents.networks.feed_forward import FeedForward
 from agents.parts.memory import Memory
 from agents.parts.normalize import ObservNormalizer, RewardNormalizer
 from agents.parts.returns import generalized_advantages, successor_values
 from agents.ppo import objectives
-from agents.ppo.update import Update
+from agents.ppo.update import Loss, Update
 from agents.runs.seeds import Seeds
 from agents.tools.attr_dict import AttrDict
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
@@ -81,7 +81,7 @@ class PPO:
         """Nothing to do: the policy keeps no state from one step to the next."""
 
     def perform(self, observ: Any, deterministic: bool) -> Any:
-        """Chooses actions and keeps them for `experience`, as they were before they were clipped for the environments."""
+        """Chooses actions, and keeps them for `experience` as they were before they were clipped."""
         sample, action = self.act(observ, deterministic)
         self._sample.assign(sample)
         return action
@@ -115,8 +115,8 @@ class PPO:
         """Learns from the rollout in memory, as one XLA program.
 
         Returns:
-          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for observations, actions, rewards
-          and losses the flat index, in [T, B, ...], of the first number that is NaN or infinite, or -1.
+          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for observations, actions,
+          rewards and losses the flat index, in [T, B, ...], of the first number that is NaN or infinite, or -1.
         """
         learning_rate = self._learning_rate()
         self._optimizer.learning_rate.assign(learning_rate)
@@ -210,7 +210,7 @@ class PPO:
         return tf.Variable(tf.zeros_like(example), trainable=False)
 
 
-class _Loss:
+class _Loss(Loss):
     """Policy loss, value loss and entropy bonus, weighted."""
 
     scalars = ("policy", "value", "entropy", "approx_kl", "clip_fraction")

@@ -99,7 +99,7 @@ class Update:
         return tf.reshape(order, [-1, self._minibatch_size])
 
     def gradients(self, minibatch: AttrDict) -> tuple[Tensors, dict[str, tf.Tensor]]:
-        """Gradients of the loss, one a variable, reduced over workers, and what the loss reports; leaves are [M, ...]."""
+        """Gradients of the loss, one a variable, reduced over workers, and what the loss reports; leaves [M, ...]."""
         with tf.GradientTape() as tape:
             loss, scalars = self._loss(minibatch)
         return self._reduce(tape.gradient(loss, self._variables)), dict(scalars)

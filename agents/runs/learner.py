@@ -60,8 +60,8 @@ class Learner:
     def begin_episodes(self) -> None:
         """Resets all environments, with seeds that depend on the run's seed and the step and on nothing else.
 
-        A run that goes on after a checkpoint and one that is resumed from it do this alike, and are equal from there on.
-        Episodes under way are cut: their values were bootstrapped at the end of the rollout.
+        A run that goes on after a checkpoint and one that is resumed from it do this alike, and are equal from there
+        on. Episodes under way are cut: their values were bootstrapped at the end of the rollout.
         """
         seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
         with self._envs.raising():

@@ -21,8 +21,8 @@ def start_tensorflow(threads: int) -> None:
     """Imports TensorFlow, sets its thread counts and finds its devices, all without its start-up lines.
 
     Args:
-      threads: For each of TensorFlow's two thread pools; 0 for as many as there are cores. Where TensorFlow runs already,
-        it keeps the threads that it has.
+      threads: For each of TensorFlow's two thread pools; 0 for as many as there are cores. Where TensorFlow runs
+        already, it keeps the threads that it has.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     with _without_noise():

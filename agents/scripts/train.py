@@ -99,7 +99,7 @@ def main(arguments: list[str]) -> None:
         run = RunDirectory.new(options.logdir, name)
     print(f"Training in {run.path}; see it with: tensorboard --logdir={options.logdir}", file=sys.stderr)
     score = None
-    for score in train(config, run):
+    for score in train(config, run):  # noqa: B007 - The last one is reported.
         pass
     ended = "This run had ended already" if score is None else f"The last evaluation gave {score:.1f}"
     outdir = run.path / "videos"

@@ -22,9 +22,9 @@ from agents.tools.spaces import first_outside, flatten, leaf_spaces, pack
 class BatchEnv(VectorEnv):
     """Steps environments together; a `gymnasium.vector.VectorEnv` that resets them in the step that ends an episode.
 
-    What `step` and `reset` return is in fresh memory and stays as it is. Of the infos, those at the start and at the end
-    of an episode are returned, as Gymnasium's vector environments give them (`final_info`, `_final_info`), and in every
-    step `final_obs` [B, ...] with its mask `_final_obs` [B]: the true last observations of the episodes that ended.
+    What `step` and `reset` return is in fresh memory and stays as it is. Of the infos, those at the start and at the
+    end of an episode are returned, as Gymnasium's vector environments give them (`final_info`, `_final_info`), and in
+    every step `final_obs` [B, ...] with its mask `_final_obs` [B]: the true last observations of episodes that ended.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -84,7 +84,8 @@ class BatchEnv(VectorEnv):
           actions: A batch of the action space's structure, leaves [B, ...].
 
         Returns:
-          `(observ, reward, terminated, truncated, infos)`: leaves [B, ...], float64 [B], bool [B], bool [B], dictionary.
+          `(observ, reward, terminated, truncated, infos)`: leaves [B, ...], float64 [B], bool [B], bool [B] and a
+          dictionary.
 
         Raises:
           InvalidActionError: An action is not in the action space; no environment was stepped.
@@ -181,7 +182,7 @@ class BatchEnv(VectorEnv):
             host.close()
 
     def _ask(self, send: Callable[[Any], None]) -> Infos:
-        """Has all hosts do something, and waits for each, so that a failure of one leaves no answer of another behind."""
+        """Has all hosts do something, and waits for each: a failure of one leaves no answer of another behind."""
         infos: Infos = []
         failures: list[EnvironmentFailure] = []
 
@@ -315,8 +316,8 @@ def _check_alike(descriptions: list[dict[str, Any]]) -> None:
     for index, description in enumerate(descriptions):
         if description["resets_itself"]:
             raise ValueError(
-                f"Environment {index} has {description['resets_itself']}, which resets it at the step after an episode's "
-                "end. In a batch that reset would be taken for a step; remove it, a batch resets its environments itself."
+                f"Environment {index} has {description['resets_itself']}, which resets it at the step after an episode's"
+                " end. In a batch that would be taken for a step; remove it, a batch resets environments itself."
             )
         for name in ("observation_space", "action_space"):
             if description[name] != descriptions[0][name]:

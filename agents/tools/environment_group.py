@@ -74,7 +74,8 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: An environment failed.
         """
-        arrays, infos = self._arrays, []
+        arrays = self._arrays
+        infos: Infos = []
         for env, environment in enumerate(self.envs):
             row = self._start + env
             self.on_env(env)
@@ -103,7 +104,8 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: An environment failed, or returned an observation of another shape than its space's.
         """
-        arrays, infos = self._arrays, []
+        arrays = self._arrays
+        infos: Infos = []
         for env, environment in enumerate(self.envs):
             row = self._start + env
             if not arrays.mask[row]:

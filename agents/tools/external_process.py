@@ -134,9 +134,9 @@ class ExternalProcess:
           blocking: Whether to wait for the result.
 
         Returns:
-          `(observ, reward, terminated, truncated, info)`. With several environments these are batches [B, ...], a list of
-          infos last; an environment whose episode ended is reset at once, and its info holds `final_obs` and `final_info`.
-          If not blocking, a function without arguments that waits for the result and returns it.
+          `(observ, reward, terminated, truncated, info)`. With several environments these are batches [B, ...], a list
+          of infos last; an environment whose episode ended is reset at once, and its info holds `final_obs` and
+          `final_info`. If not blocking, a function without arguments that waits for the result and returns it.
 
         Raises:
           EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError: See `agents.tools.errors`.
@@ -235,7 +235,8 @@ class ExternalProcess:
             ) from None
         self._answered = self._sequence
         if status == worker.EXCEPTION:
-            raise EnvironmentRaisedError(*content, self.pid, self._steps)
+            summary, traceback_text, env = content
+            raise EnvironmentRaisedError(summary, traceback_text, env, self.pid, self._steps)
         return content
 
     def _post(
@@ -306,7 +307,8 @@ class ExternalProcess:
 
     def _promise(self, result: Callable[[], Any]) -> Callable[[], Any]:
         """A function that waits for the answer to what was asked just now; it may be called again."""
-        sequence, results = self._sequence, []
+        sequence = self._sequence
+        results: list[Any] = []
 
         def wait() -> Any:
             if not results:

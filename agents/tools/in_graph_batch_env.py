@@ -15,7 +15,7 @@ from agents.tools.spaces import flatten, leaf_spaces, pack
 
 
 class InGraphBatchEnv:
-    """Exposes a vector environment to the graph: its last results are variables, stepping and resetting it are operations.
+    """Exposes a vector environment to the graph: its results are variables, stepping and resetting it are operations.
 
     Attributes:
       num_envs: Number of environments, B.
@@ -26,7 +26,8 @@ class InGraphBatchEnv:
       reward: Variable [B], float32.
       terminated: Variable [B], bool: whether the last step ended an episode in a final state.
       truncated: Variable [B], bool: whether it was cut short, as by a time limit.
-      final_observ: Structure of variables [B, ...]; the true last observation where `terminated | truncated`, anything else.
+      final_observ: Structure of variables [B, ...], the true last observations where `terminated | truncated`, and
+        arbitrary elsewhere.
       episode_return: Variable [B], float32: the rewards of the current episodes so far; kept by `simulate()`.
       episode_length: Variable [B], int32: their steps so far; kept by `simulate()`.
     """
@@ -156,13 +157,13 @@ class InGraphBatchEnv:
     def _reset(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
         with self._keeping_failure():
             seeds = [None if one < 0 else int(one) for one in seed]
-            observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})
+            observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
             return flatten(self.observation_space, observ)
 
     def _final_observ(self, observ: Any, infos: dict[str, Any]) -> Any:
-        """Full rows of final observations; Gymnasium's own vector environments give a list of the ended episodes' ones."""
+        """Rows of final observations for all environments; Gymnasium's own batches give a list of those there are."""
         final_observ = infos.get("final_obs", observ)
-        if getattr(final_observ, "dtype", None) != object:
+        if getattr(final_observ, "dtype", None) != np.dtype(object):
             return final_observ
         rows = [leaf.copy() for leaf in flatten(self.observation_space, observ)]
         for row in np.flatnonzero(infos["_final_obs"]):

@@ -29,8 +29,8 @@ class Algorithm(Protocol):
 def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deterministic: bool = False) -> AttrDict:
     """Lets an algorithm act in its environments for some steps; to be used inside of a `tf.function`.
 
-    In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` [B, ...],
-    `action` [B, ...], `reward` [B], `terminated` [B], `truncated` [B] and `final_observ` [B, ...], whose rows are the true
+    In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` and
+    `action` [B, ...], `reward`, `terminated` and `truncated` [B], and `final_observ` [B, ...], whose rows are the true
     last observations where an episode ended and arbitrary elsewhere. The observation after a step is the next step's
     `observ`, or `batch_env.observ` after the last one.
 
@@ -41,7 +41,7 @@ def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deter
       deterministic: Handed to the algorithm's `perform`.
 
     Returns:
-      `ended` bool [T, B]; `episode_return` float32 [T, B] and `episode_length` int32 [T, B], valid where an episode ended.
+      `ended` bool [T, B]; `episode_return` float32 [T, B] and `episode_length` int32 [T, B], valid where one ended.
     """
 
     def one_step(step: tf.Tensor, rewards: tf.TensorArray, ends: tf.TensorArray) -> tuple[Any, ...]:

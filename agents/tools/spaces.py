@@ -40,7 +40,8 @@ def check_action_space(space: spaces.Space) -> None:
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) or isinstance(space, spaces.Discrete):
         return
     raise UnsupportedSpaceError(
-        f"unsupported action space {space}.\nSupported are Box of floats (Gaussian policy) and Discrete (categorical policy)."
+        f"unsupported action space {space}.\n"
+        "Supported are Box of floats (Gaussian policy) and Discrete (categorical policy)."
     )
 
 
@@ -69,7 +70,7 @@ def _pack(space: spaces.Space, leaves: Iterator[Any]) -> Any:
 def first_outside(space: Any, batch: np.ndarray) -> int | None:
     """Index of the first row of a batch of a leaf's elements that is not in the space, or None if all are.
 
-    One comparison for the whole batch: `space.contains`, called row by row, takes as long as stepping light environments.
+    One comparison for the whole batch: `space.contains`, row by row, takes as long as stepping light environments.
 
     Args:
       space: A leaf space.
