@@ -18,7 +18,7 @@ REQUIRED = [
     "pydantic-settings>=2.7",  # The same schema as a command line.
     "ruamel.yaml",  # Reads 1e-4 as a number and refuses duplicate keys; PyYAML does neither.
     "matplotlib",  # Draws the curves of a run.
-    "moviepy>=2",  # Writes videos; brings an ffmpeg binary with it.
+    "imageio-ffmpeg",  # Brings the ffmpeg that writes videos.
     "tqdm",  # The progress line.
 ]
 EXTRAS = {

@@ -3,8 +3,8 @@
     scripts/results.py pendulum cartpole --seeds=10
     scripts/results.py cheetah --seeds=1 --steps=100000 --at-once=1 --env-backend=process
 
-As many runs at a time as there are cores. Runs that have ended are kept, and those that were stopped are resumed, so that
-the same command can be given again; each preset that is named replaces its row in both files.
+As many runs at a time as there are cores. Runs that have ended are kept, and those that were stopped are resumed, so
+that the same command can be given again; each preset that is named replaces its row in both files.
 """
 
 from __future__ import annotations
@@ -114,10 +114,10 @@ def markdown(table: dict[str, Any]) -> str:
     lines = [
         "# Results",
         "",
-        "Mean return of 20 episodes with deterministic actions, scored with the last checkpoint, over seeds; written by",
-        "`scripts/results.py`. Seconds are wall clock for one run, from the start of its process to its end, and steps/s",
-        "are environment steps while training, both with as many runs at a time as the command says (by default one per",
-        "core). Published figures are those of other libraries; their environment versions and settings differ.",
+        "Mean return of 20 episodes with deterministic actions, scored with the last checkpoint, over seeds; written",
+        "by `scripts/results.py`. Seconds are wall clock for one run, from the start of its process to its end, and",
+        "steps/s are environment steps while training, both with as many runs at a time as the command says.",
+        "Published figures are those of other libraries; their environment versions and settings differ.",
         "",
         "| preset | environment | steps | seeds | mean | std | worst | best | seconds | steps/s | published |",
         "|:-|:-|-:|-:|-:|-:|-:|-:|-:|-:|:-|",

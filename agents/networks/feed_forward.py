@@ -12,7 +12,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.parts.distributions import Categorical, DiagonalGaussian, Distribution
-from agents.tools.spaces import check_action_space
+from agents.tools.spaces import bounds, check_action_space
 
 
 class FeedForward:
@@ -48,10 +48,9 @@ class FeedForward:
           UnsupportedSpaceError: Another action space; the message names it.
         """
         check_action_space(action_space)
-        self._action_space: Any = action_space
-        self._discrete = isinstance(action_space, spaces.Discrete)
-        shape = self._action_space.shape
-        self.action_size = int(self._action_space.n) if self._discrete else int(np.prod(shape))
+        space: Any = action_space
+        self._action_space, self._discrete = space, isinstance(space, spaces.Discrete)
+        self.action_size = int(space.n if self._discrete else np.prod(space.shape))
         seeds = iter(np.random.SeedSequence(seed).generate_state(2 * len(layers) + 2))
         self._actor = _dense_layers("policy", feature_count, layers, activation, self.action_size, 0.01, seeds)
         self._critic = _dense_layers("value", feature_count, layers, activation, 1, 1.0, seeds)
@@ -67,12 +66,16 @@ class FeedForward:
         return self._critic(features)[..., 0]
 
     def to_environment(self, action: tf.Tensor) -> tf.Tensor:
-        """Actions of the policy as the environments get them: of their space's shape and type, within its bounds."""
+        """Actions of the policy as the environments get them: of their space's shape and type, within its bounds.
+
+        For NaN they get the lower bound, so that a rollout goes on to its end and it can be told where that came from.
+        """
         space = self._action_space
         if isinstance(space, spaces.Discrete):
             return tf.cast(action, space.dtype) + int(space.start)
-        action = tf.reshape(action, [-1, *space.shape])
-        return tf.clip_by_value(tf.cast(action, space.dtype), space.low, space.high)
+        low, high = bounds(space)
+        action = tf.cast(tf.reshape(action, [-1, *space.shape]), space.dtype)
+        return tf.where(action >= low, tf.minimum(action, high), low)
 
     def variables(self) -> dict[str, tf.Variable]:
         """All weights, by name; all are trained."""

@@ -50,7 +50,7 @@ def generalized_advantages(
     for tensor in (value, next_value, done):
         reward.shape.assert_is_compatible_with(tensor.shape)
     delta = reward + discount * next_value - value
-    carry = tf.where(done, 0.0, discount * gae_lambda)
+    carry = discount * gae_lambda * tf.cast(~done, reward.dtype)
     return tf.scan(
         lambda later, step: step[0] + step[1] * later, (delta, carry), tf.zeros_like(reward[0]), reverse=True
     )
@@ -71,6 +71,6 @@ def discounted_sums(
       The sums with each step counted in, float [T, B], and the start of the next rollout, float [B].
     """
     fresh = tf.concat([tf.zeros_like(done[:1]), done[:-1]], axis=0)
-    carry = tf.where(fresh, 0.0, discount)
+    carry = discount * tf.cast(~fresh, reward.dtype)
     sums = tf.scan(lambda so_far, step: step[0] + step[1] * so_far, (reward, carry), start)
-    return sums, tf.where(done[-1], 0.0, sums[-1])
+    return sums, tf.where(done[-1], tf.zeros_like(start), sums[-1])

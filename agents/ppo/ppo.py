@@ -8,12 +8,12 @@ import keras
 import tensorflow as tf
 
 from agents.config import Config
-from agents.networks.features import feature_count, features
 from agents.networks.feed_forward import FeedForward
 from agents.parts.memory import Memory
-from agents.parts.normalize import ObservNormalizer, RewardNormalizer
+from agents.parts.normalize import RewardNormalizer
 from agents.parts.returns import generalized_advantages, successor_values
 from agents.ppo import objectives
+from agents.ppo.policy import Policy
 from agents.ppo.update import Loss, Update
 from agents.runs.seeds import Seeds
 from agents.tools.attr_dict import AttrDict
@@ -27,6 +27,7 @@ class PPO:
     rollout at once.
 
     Attributes:
+      policy: What acts; it can be used apart from what learns.
       steps: Variable [], int64: environment steps learned from so far.
     """
 
@@ -40,18 +41,15 @@ class PPO:
         Raises:
           UnsupportedSpaceError: A space that there is no network or policy for.
         """
-        seeds = Seeds(config.seed)
         self._batch_env, self._config = batch_env, config
-        self._generator = tf.random.Generator.from_seed(seeds.one("algorithm"))
-        size = feature_count(batch_env.observation_space)
-        self._network = FeedForward(
-            size, batch_env.action_space, config.layers, config.activation, config.initial_log_std, seeds.one("weights")
-        )
-        self._normalize_observ = ObservNormalizer(size, config.observ_clip, config.normalize_observ)
+        self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
+        self.policy = Policy(batch_env.observation_space, batch_env.action_space, config, self._generator)
+        self._network, self._normalize_observ = self.policy.network, self.policy.normalize_observ
         self._normalize_reward = RewardNormalizer(
             batch_env.num_envs, config.discount, config.reward_clip, config.normalize_reward
         )
-        self._optimizer = keras.optimizers.Adam(config.learning_rate, epsilon=config.adam_epsilon)
+        # With a name, since Keras would otherwise number the optimizers of a process, and checkpoints hold that name.
+        self._optimizer = keras.optimizers.Adam(config.learning_rate, epsilon=config.adam_epsilon, name="adam")
         self._update = Update(
             self._network.variables(),
             self._optimizer,
@@ -95,18 +93,8 @@ class PPO:
         """Nothing to do: episodes are told apart in `train`."""
 
     def act(self, observ: Any, deterministic: bool) -> tuple[tf.Tensor, Any]:
-        """Chooses actions for any number of environments, without remembering them.
-
-        Args:
-          observ: Structure of tensors [N, ...].
-          deterministic: Whether to take the most likely actions.
-
-        Returns:
-          The policy's actions [N, A] or [N], and what the environments get for them.
-        """
-        policy = self._network.policy(self._normalize_observ(self._features(observ)))
-        sample = policy.mode() if deterministic else policy.sample(self._generator)
-        return sample, self._network.to_environment(sample)
+        """Chooses actions for any number of environments, without remembering them; see `Policy.act`."""
+        return self.policy.act(observ, deterministic)
 
     # Learning: what happens after a rollout.
 
@@ -115,12 +103,14 @@ class PPO:
         """Learns from the rollout in memory, as one XLA program.
 
         Returns:
-          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for observations, actions,
-          rewards and losses the flat index, in [T, B, ...], of the first number that is NaN or infinite, or -1.
+          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for each of `observ`,
+          `final_observ`, `reward`, `action` and `loss` the first number that is NaN or infinite, and its flat index in
+          [T, B], or -1 if there is none.
         """
         learning_rate = self._learning_rate()
         self._optimizer.learning_rate.assign(learning_rate)
-        batch, report = self._look_back(self._memory.read())
+        rollout = self._memory.read()
+        batch, report = self._look_back(rollout)
         scalars, gradients = self._update(batch)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
         scalars = {f"losses/{name}": value for name, value in scalars.items()}
@@ -129,8 +119,9 @@ class PPO:
         names = self._network.variables()
         report.update({f"weights/{name}": tf.convert_to_tensor(variable) for name, variable in names.items()})
         report.update({f"gradients/{name}": value for name, value in zip(names, gradients, strict=True)})
-        nonfinite = {name: _first_nonfinite(report[f"rollout/{name}"]) for name in ("observ", "action", "reward")}
-        nonfinite["loss"] = _first_nonfinite(scalars["losses/policy"] + scalars["losses/value"])
+        loss = scalars["losses/policy"] + scalars["losses/value"] + scalars["losses/gradient_norm"]
+        nonfinite = {**self._watched(rollout), "loss": loss[None, None]}
+        nonfinite = {name: _first_nonfinite(values) for name, values in nonfinite.items()}
         return AttrDict(scalars=scalars, arrays=report, nonfinite=nonfinite)
 
     def begin_anew(self) -> None:
@@ -141,18 +132,17 @@ class PPO:
         """Everything that a checkpoint must hold, by name."""
         optimizer = {variable.path: variable.value for variable in self._optimizer.variables}
         groups = {
-            "network": self._network.variables(),
             "optimizer": optimizer,
-            "normalize_observ": self._normalize_observ.variables(),
             "normalize_reward": self._normalize_reward.variables(),
             "algorithm": {"steps": self.steps, "generator": self._generator.state},
         }
-        return {f"{group}/{name}": variable for group, named in groups.items() for name, variable in named.items()}
+        others = {f"{group}/{name}": variable for group, named in groups.items() for name, variable in named.items()}
+        return {**self.policy.variables(), **others}
 
     def _look_back(self, rollout: AttrDict) -> tuple[AttrDict, dict[str, tf.Tensor]]:
         """From a rollout, leaves [T, B, ...], to what the update needs, [T * B, ...], and to arrays for histograms."""
         network = self._network
-        raw = self._features(_flatten_time(rollout.observ))  # [T * B, O]
+        raw = self.policy.features(_flatten_time(rollout.observ))  # [T * B, O]
         sample = _flatten_time(rollout.sample)  # [T * B, A] or [T * B]
         # The policy that acted saw observations with the statistics of that time; the update goes on with the new ones.
         old_policy = network.policy(self._normalize_observ(raw))
@@ -186,7 +176,7 @@ class PPO:
         """Advantages [T, B] of normalised rewards; `value` is that of the rollout's observations, [T, B]."""
 
         def value_of(observ: Any) -> tf.Tensor:
-            return self._network.value(self._normalize_observ(self._features(observ)))
+            return self._network.value(self._normalize_observ(self.policy.features(observ)))
 
         final_value = tf.reshape(value_of(_flatten_time(rollout.final_observ)), value.shape)  # [T, B]
         last_value = value_of(self._batch_env.observ)  # [B]
@@ -195,15 +185,25 @@ class PPO:
         next_value = successor_values(value, final_value, last_value, rollout.terminated, rollout.truncated)
         return generalized_advantages(reward, value, next_value, done, self._config.discount, self._config.gae_lambda)
 
+    def _watched(self, rollout: AttrDict) -> dict[str, tf.Tensor]:
+        """What environments and policy gave, to be looked through for numbers that are not finite: [T, B, ...] each."""
+        observ, final_observ, last_observ = map(
+            self.policy.features, (rollout.observ, rollout.final_observ, self._batch_env.observ)
+        )
+        done = rollout.terminated | rollout.truncated
+        return {
+            "observ": tf.concat([observ, last_observ[None]], axis=0),  # [T + 1, B, O]
+            "final_observ": tf.where(done[..., None], final_observ, 0.0),  # [T, B, O]
+            "reward": rollout.reward,  # [T, B]
+            "action": rollout.sample,  # [T, B, A] or [T, B]
+        }
+
     def _learning_rate(self) -> tf.Tensor:
         config = self._config
         if config.learning_rate_schedule == "constant":
             return tf.constant(config.learning_rate)
         done = tf.cast(self.steps, tf.float32) / float(config.steps)
         return config.learning_rate * tf.maximum(1.0 - done, 0.0)
-
-    def _features(self, observ: Any) -> tf.Tensor:
-        return features(self._batch_env.observation_space, observ)
 
     def _make_sample(self) -> tf.Variable:
         example = self.act(tf.nest.map_structure(tf.zeros_like, self._batch_env.observ), deterministic=True)[0]
@@ -244,9 +244,10 @@ def _flatten_time(structure: Any) -> Any:
     return tf.nest.map_structure(lambda leaf: tf.reshape(leaf, [-1, *leaf.shape[2:]]), structure)
 
 
-def _first_nonfinite(values: tf.Tensor) -> tf.Tensor:
-    """Flat index of the first NaN or infinity, or -1; int32 []."""
-    if not values.dtype.is_floating:
-        return tf.constant(-1)
-    bad = tf.reshape(~tf.math.is_finite(values), [-1])
-    return tf.where(tf.reduce_any(bad), tf.argmax(bad, output_type=tf.int32), -1)
+def _first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """First NaN or infinity in values [T, B, ...], float32 [], and its flat index in [T, B] or -1, int32 []."""
+    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
+    bad = ~tf.math.is_finite(flat)
+    first = tf.argmax(bad, output_type=tf.int32)
+    numbers_each = flat.shape[0] // (values.shape[0] * values.shape[1])
+    return tf.gather(flat, first), tf.where(tf.reduce_any(bad), first // numbers_each, -1)

@@ -10,6 +10,7 @@ __all__ = [
     "Metrics",
     "RunDirectory",
     "Seeds",
+    "load_policy",
     "make_environments",
     "start_tensorflow",
 ]
@@ -24,6 +25,7 @@ __getattr__ = lazy_names(
         "Metrics": "metrics",
         "RunDirectory": "run_directory",
         "Seeds": "seeds",
+        "load_policy": "trained_policy",
         "make_environments": "environments",
         "start_tensorflow": "tensorflow_setup",
     },

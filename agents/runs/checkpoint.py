@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -20,8 +22,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, variables: dict[str, tf.Variable]):
         """Takes the run's folder for checkpoints, and all variables, by name."""
-        self._variables = variables
-        self._checkpoint = tf.train.Checkpoint(**{name.replace("/", "."): each for name, each in variables.items()})
+        self._checkpoint = _checkpoint(variables)
         self._last = tf.train.CheckpointManager(self._checkpoint, str(folder), KEPT, checkpoint_name="step")
         self._best = tf.train.CheckpointManager(self._checkpoint, str(folder / "best"), 1, checkpoint_name="step")
 
@@ -29,40 +30,48 @@ class Checkpoints:
         """Writes a checkpoint; with `best`, the one that replaces the best so far."""
         (self._best if best else self._last).save(checkpoint_number=step)
 
-    def load(self, which: str = "last") -> bool:
-        """Reads a checkpoint into the variables.
-
-        Args:
-          which: `last`, `best`, or the step of one of those kept.
+    def load(self) -> bool:
+        """Reads the last checkpoint into the variables.
 
         Returns:
-          Whether there was one, for `last`; others must exist.
+          Whether there was one.
 
         Raises:
-          UsageError: No such checkpoint, or it does not fit the variables.
+          UsageError: It does not fit the variables.
         """
-        managers = {"last": self._last, "best": self._best}
-        path = managers[which].latest_checkpoint if which in managers else self._of_step(which)
+        path = self._last.latest_checkpoint
         if path is None:
-            if which == "last":
-                return False
-            raise UsageError(f"--checkpoint={which}: no such checkpoint; there are {self._steps() or 'none yet'}")
-        try:
+            return False
+        with _explaining(path):
             self._checkpoint.restore(path).assert_consumed()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
-            reason = str(error).strip().splitlines()[0][:200]
-            raise UsageError(
-                f"the checkpoint {path} does not fit the configuration, or is damaged: {reason}"
-            ) from error
         return True
 
-    def _of_step(self, step: str) -> str | None:
-        paths = [*self._last.checkpoints, *self._best.checkpoints]
-        return next((path for path in paths if path.endswith(f"step-{step}")), None)
 
-    def _steps(self) -> str:
-        steps = [path.rsplit("-", 1)[-1] for path in self._last.checkpoints]
-        return ", ".join([*steps, *(["best"] if self._best.checkpoints else []), *(["last"] if steps else [])])
+def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
+    """Reads some of a checkpoint's variables, and leaves the others in there.
+
+    Args:
+      path: The checkpoint's files without their suffixes; see `RunDirectory.checkpoint`.
+      variables: By name, as they were given to `Checkpoints`.
+
+    Raises:
+      UsageError: It does not fit the variables, or is damaged.
+    """
+    with _explaining(path):
+        _checkpoint(variables).restore(str(path)).assert_existing_objects_matched().expect_partial()
+
+
+def _checkpoint(variables: dict[str, tf.Variable]) -> tf.train.Checkpoint:
+    return tf.train.Checkpoint(**{name.replace("/", "."): variable for name, variable in variables.items()})
+
+
+@contextlib.contextmanager
+def _explaining(path: str | Path) -> Iterator[None]:
+    try:
+        yield
+    except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise UsageError(f"the checkpoint {path} does not fit the configuration, or is damaged: {reason}") from error
 
 
 def fingerprint(variables: dict[str, tf.Variable]) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
+from agents.runs.rendering import check_rendering
 from agents.tools import wrappers
 from agents.tools.batch_env import BatchEnv, make_batch_env
 from agents.tools.spaces import check_action_space, leaf_spaces
@@ -32,7 +33,12 @@ def make_env(
       max_episode_steps: Where episodes are cut; 0 for the environment's own limit.
       action_repeat: How often each action is repeated.
       wrap: A last wrapper.
+
+    Raises:
+      RenderingError: Pixels are asked for, by `render_mode="rgb_array"`, and there are none.
     """
+    if env_kwargs.get("render_mode") == "rgb_array":
+        check_rendering(spec)  # Gymnasium only warns, and the first frame is None then.
     limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
     env = gymnasium.make(spec, disable_env_checker=True, **limit, **env_kwargs)
     if action_repeat > 1:
@@ -44,7 +50,7 @@ def make_environments(
     config: Config,
     spec: EnvSpec,
     number: int,
-    wrap: Callable[[gymnasium.Env], gymnasium.Env] | None = None,
+    wrap: Callable[[int, gymnasium.Env], gymnasium.Env] | None = None,
     **kwargs: Any,
 ) -> BatchEnv:
     """Makes a batch of environments where the configuration says that they live.
@@ -53,7 +59,7 @@ def make_environments(
       config: See `agents.config`.
       spec: The environment that it names.
       number: How many.
-      wrap: A last wrapper for each, given the environment; it may go to another process.
+      wrap: A last wrapper for each, given its index in the batch and the environment; it may go to another process.
       **kwargs: For the environments' constructor, besides `config.env_kwargs`.
 
     Raises:
@@ -61,11 +67,12 @@ def make_environments(
       UnsupportedSpaceError: There is no network or policy for its spaces.
     """
     env_kwargs = {**config.env_kwargs, **kwargs}
-    make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat, wrap)
+    make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat)
+    constructors = [functools.partial(make, wrap and functools.partial(wrap, index)) for index in range(number)]
     if config.env_backend == "process":
-        batch_env = make_batch_env([make] * number, config.num_processes, config.step_timeout)
+        batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout)
     else:
-        batch_env = BatchEnv([make() for _ in range(number)], blocking=True)
+        batch_env = BatchEnv([make() for make in constructors], blocking=True)
     try:
         leaf_spaces(batch_env.single_observation_space)
         check_action_space(batch_env.single_action_space)

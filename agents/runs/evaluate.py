@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from agents.ppo import PPO
+from agents.ppo.policy import Policy
 from agents.tools.attr_dict import AttrDict
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.simulation import simulate
@@ -40,14 +41,17 @@ class Evaluation:
     Each environment counts for exactly one episode: taking the first episodes to finish would favour short ones.
     """
 
-    def __init__(self, envs: InGraphBatchEnv, ppo: PPO, seeds: np.ndarray):
-        """Evaluates `ppo` in `envs`, N of them, whose episodes begin with `seeds`, int64 [N], every time the same."""
+    def __init__(self, envs: InGraphBatchEnv, policy: Policy, seeds: np.ndarray):
+        """Evaluates `policy` in `envs`, N of them, whose episodes begin with `seeds`, int64 [N], every time."""
         self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
-        actor = _Actor(ppo)
+        actor = _Actor(policy)
         self._simulate = tf.function(lambda: simulate(envs, actor, STEPS_A_CALL, deterministic=True), autograph=False)
 
-    def __call__(self) -> Scores:
+    def __call__(self, progress: Callable[[int, int], None] = lambda steps, ended: None) -> Scores:
         """Resets all environments and runs an episode in each.
+
+        Args:
+          progress: Called now and then, with the steps that every environment has made, and how many episodes ended.
 
         Raises:
           EnvironmentFailure: An environment failed.
@@ -57,7 +61,7 @@ class Evaluation:
         under_way = np.ones(self._envs.num_envs, bool)
         with self._envs.raising():
             self._envs.reset(seed=self._seeds)
-            for _ in range(LONGEST_EPISODE // STEPS_A_CALL):
+            for steps in range(STEPS_A_CALL, LONGEST_EPISODE + 1, STEPS_A_CALL):
                 episodes = self._simulate()
                 ended = episodes.ended.numpy()  # [T, N]
                 for env in np.flatnonzero(under_way & ended.any(axis=0)):
@@ -65,6 +69,7 @@ class Evaluation:
                     returns[env] = episodes.episode_return[first, env]
                     lengths[env] = episodes.episode_length[first, env]
                 under_way &= ~ended.any(axis=0)
+                progress(steps, int(np.sum(~under_way)))
                 if not under_way.any():
                     return Scores(returns, lengths)
         returns[under_way] = self._envs.episode_return.numpy()[under_way]
@@ -79,14 +84,14 @@ class Evaluation:
 class _Actor:
     """Acts like the algorithm, but remembers nothing."""
 
-    def __init__(self, ppo: PPO):
-        self._ppo = ppo
+    def __init__(self, policy: Policy):
+        self._policy = policy
 
     def begin_episode(self, mask: tf.Tensor) -> None:
         pass
 
     def perform(self, observ: Any, deterministic: bool) -> Any:
-        return self._ppo.act(observ, deterministic)[1]
+        return self._policy.act(observ, deterministic)[1]
 
     def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
         pass

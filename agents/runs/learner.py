@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -24,7 +23,7 @@ class Learner:
     """What a training run is made of, apart from its files.
 
     Attributes:
-      rate: Environment steps a second, in the iterations before the last report.
+      rate: Environment steps a second, since the last report, or in the iterations before it.
     """
 
     def __init__(self, train_envs: VectorEnv, eval_envs: VectorEnv, config: Config):
@@ -40,7 +39,7 @@ class Learner:
         self._envs = InGraphBatchEnv(train_envs)
         self._ppo = PPO(self._envs, config)
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
-        self._evaluation = Evaluation(InGraphBatchEnv(eval_envs), self._ppo, eval_seeds)
+        self._evaluation = Evaluation(InGraphBatchEnv(eval_envs), self._ppo.policy, eval_seeds)
         self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
         self._iteration = tf.function(self._collect_and_learn, autograph=False)
         self._step_before = self.step
@@ -87,6 +86,7 @@ class Learner:
         self._lengths.append(episodes.episode_length.numpy()[ended])
         self._seconds += time.perf_counter() - start
         self._steps += ended.size
+        self.rate = self._steps / self._seconds
 
     def due(self, interval: int) -> bool:
         """Whether something done every `interval` steps is due; 0 is never. At the last step everything else is."""
@@ -104,7 +104,6 @@ class Learner:
 
     def report(self) -> dict[str, float]:
         """Scalars by tag, about the iterations since the last report; losses are those of the last one."""
-        self.rate = self._steps / max(self._seconds, 1e-9)
         scalars = {name: float(value) for name, value in self._results.learned.scalars.items()}
         returns, lengths = np.concatenate(self._returns), np.concatenate(self._lengths)
         if len(returns):
@@ -128,15 +127,14 @@ class Learner:
         self._seconds, self._steps = 0.0, 0
 
     def _check_finite(self) -> None:
-        for name, index in self._results.learned.nonfinite.items():
+        for name in ("observ", "final_observ", "reward", "action", "loss"):  # Causes before what follows from them.
+            number, index = self._results.learned.nonfinite[name]
             if int(index) < 0:
                 continue
             if name == "loss":
-                raise NonFiniteError(f"The loss became NaN or infinite in the update at step {self.step:,}.")
-            values: Any = self._results.learned.arrays[f"rollout/{name}"].numpy().ravel()
-            num_envs = self._config.num_envs
-            row = int(index) * num_envs * self._config.rollout_length // values.size
+                raise NonFiniteError(f"The loss or its gradient is {number} in the update at step {self.step:,}.")
+            step, env = divmod(int(index), self._config.num_envs)
             raise NonFiniteError(
-                f"The {name} of environment {row % num_envs} is {values[int(index)]} at step {row // num_envs} of the "
-                f"rollout that began at step {self._step_before:,}."
+                f"The {name} of environment {env} is {number} at step {step} of the rollout that began at step "
+                f"{self._step_before:,}."
             )

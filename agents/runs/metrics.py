@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
@@ -56,6 +56,7 @@ class Metrics:
         """Writes the distribution of all numbers in each array; numbers that are not finite are left out."""
         values = [_histogram(tag, np.asarray(array)) for tag, array in arrays.items()]
         self._train.add_event(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._train.flush()
 
     def config(self, settings: Mapping[str, Any]) -> None:
         """Writes the configuration as a table for TensorBoard's text page."""
@@ -88,8 +89,10 @@ def _scalar(tag: str, value: float) -> Summary.Value:
 
 def _histogram(tag: str, array: np.ndarray) -> Summary.Value:
     """Rows of left edge, right edge and count, as TensorBoard's histogram plugin wants them."""
-    numbers = array.ravel().astype(np.float64)
-    counts, edges = np.histogram(numbers[np.isfinite(numbers)], BUCKETS)
+    numbers = array[np.isfinite(array)].astype(np.float64)
+    low, high = (numbers.min(), numbers.max()) if numbers.size else (0.0, 0.0)
+    margin = 0.5 + 1e-6 * abs(low) if low == high else 0.0  # NumPy's own half is too little for large numbers.
+    counts, edges = np.histogram(numbers, BUCKETS, (low - margin, high + margin))
     rows = np.stack([edges[:-1], edges[1:], counts], axis=1)
     return _value(tag, histogram_metadata.create_summary_metadata("", ""), rows)
 
@@ -99,24 +102,25 @@ def _value(tag: str, metadata: SummaryMetadata, data: Any) -> Summary.Value:
 
 
 def _cut_lines(path: Path, step: int) -> None:
-    rows = read_metrics(path)
-    if rows:
-        _replace(path, "".join(json.dumps(row) + "\n" for row in rows if row["step"] <= step).encode())
+    with _replacing(path) as file:
+        for row in read_metrics(path):
+            if row["step"] <= step:
+                file.write(json.dumps(row).encode() + b"\n")
 
 
 def _cut_events(folder: Path, step: int) -> None:
     for path in folder.glob("events.out.tfevents.*"):
-        records = list(RawEventFileLoader(str(path)).Load())
-        with open(f"{path}.unfinished", "wb") as file:
+        with _replacing(path) as file:
             writer = RecordWriter(file)
-            for record in records:
+            for record in RawEventFileLoader(str(path)).Load():
                 if Event.FromString(record).step <= step:
                     writer.write(record)
-        os.replace(file.name, path)
 
 
-def _replace(path: Path, content: bytes) -> None:
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
     """Writes a file so that there is always a whole one, the old or the new."""
-    unfinished = Path(f"{path}.unfinished")
-    unfinished.write_bytes(content)
+    unfinished = path.parent / "unfinished"  # A name that TensorBoard does not take for one of its files.
+    with unfinished.open("wb") as file:
+        yield file
     unfinished.replace(path)

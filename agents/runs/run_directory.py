@@ -87,6 +87,32 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         save_config(config, self.config_file)
 
+    def checkpoint(self, which: str) -> Path:
+        """Finds a checkpoint by the names of its files, without TensorFlow.
+
+        Args:
+          which: `last`, `best`, or the step of one of those kept.
+
+        Returns:
+          Its files without their suffixes; the name ends with `-<step>`.
+
+        Raises:
+          UsageError: No such checkpoint, or none yet.
+        """
+        found: dict[str, Path] = {}
+        for name, folder in (("best", self.checkpoints / "best"), ("last", self.checkpoints)):
+            steps = sorted(int(path.stem.rpartition("-")[2]) for path in folder.glob("step-*.index"))
+            found.update({str(step): folder / f"step-{step}" for step in steps})
+            if steps:
+                found[name] = folder / f"step-{steps[-1]}"
+        if not found:
+            raise UsageError(f"--logdir={self.path}: the run has no checkpoint yet; it needs to train longer")
+        if which not in found:
+            steps = sorted({int(name) for name in found if name.isdecimal()})
+            known = ", ".join([*(name for name in ("best", "last") if name in found), *map(str, steps)])
+            raise UsageError(f"--checkpoint={which}: the run has no such checkpoint; it has {known}")
+        return found[which]
+
     def load_config(self, **overrides: object) -> Config:
         """The run's configuration, with some settings changed."""
         return load_config(str(self.config_file), **overrides)

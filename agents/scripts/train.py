@@ -54,6 +54,8 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
     with contextlib.ExitStack() as stack:
         train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
         eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
+        if run:
+            print(f"Training in {run.path}; see it with: tensorboard --logdir={run.path.parent}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         run.prepare(config)
         runs.start_tensorflow(config.threads)
@@ -97,7 +99,6 @@ def main(arguments: list[str]) -> None:
     else:
         config = load_config(name, **overrides)
         run = RunDirectory.new(options.logdir, name)
-    print(f"Training in {run.path}; see it with: tensorboard --logdir={options.logdir}", file=sys.stderr)
     score = None
     for score in train(config, run):  # noqa: B007 - The last one is reported.
         pass

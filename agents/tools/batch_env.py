@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -41,6 +42,7 @@ class BatchEnv(VectorEnv):
             environments of this process that are to be stepped in parallel.
           UnsupportedSpaceError: A space that is not made of arrays.
         """
+        self._hosts: list[Any] = []  # Of a batch that is refused: its environments are not closed with it.
         if not len(envs):
             raise ValueError("A batch needs at least one environment, got none.")
         if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
@@ -49,11 +51,10 @@ class BatchEnv(VectorEnv):
                 "in an ExternalProcess."
             )
         self._blocking = blocking
-        self._hosts: list[ExternalProcess | _LocalHost] = [
-            env if isinstance(env, ExternalProcess) else _LocalHost(env) for env in envs
-        ]
-        descriptions = [description for host in self._hosts for description in host.descriptions]
+        hosts = [env if isinstance(env, ExternalProcess) else _LocalHost(env) for env in envs]
+        descriptions = [description for host in hosts for description in host.descriptions]
         _check_alike(descriptions)
+        self._hosts = hosts
         self.num_envs = len(descriptions)
         self.single_observation_space = descriptions[0]["observation_space"]
         self.single_action_space = descriptions[0]["action_space"]
@@ -69,13 +70,13 @@ class BatchEnv(VectorEnv):
         layout = Layout(self.num_envs, self.single_observation_space, self.single_action_space)
         descriptor = anonymous_file(layout.size)
         self._arrays = BatchArrays(layout, map_block(descriptor, layout.size))
-        start = 0
         self._places: list[tuple[Any, int]] = []
-        for host in self._hosts:
-            host.attach(self._arrays, descriptor, start, autoreset=True)
-            self._places += [(host, index) for index in range(host.num_envs)]
-            start += host.num_envs
-        os.close(descriptor)
+        try:
+            for host in self._hosts:
+                host.attach(self._arrays, descriptor, start=len(self._places), autoreset=True)
+                self._places += [(host, index) for index in range(host.num_envs)]
+        finally:
+            os.close(descriptor)
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Steps every environment; those whose episode ends are reset at once.
@@ -96,10 +97,9 @@ class BatchEnv(VectorEnv):
             raise ResetNeeded(
                 f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
             )
-        leaves = flatten(self.single_action_space, actions)
-        for space, array, leaf in zip(self._action_leaves, self._arrays.action, leaves, strict=True):
-            _check_actions(space, array, leaf)
-        for array, leaf in zip(self._arrays.action, leaves, strict=True):
+        leaves = zip(self._action_leaves, self._arrays.action, flatten(self.single_action_space, actions), strict=True)
+        checked = [_checked_actions(*leaf) for leaf in leaves]
+        for array, leaf in zip(self._arrays.action, checked, strict=True):
             array[...] = leaf
         infos = self._ask(lambda host: host.send_step())
         arrays = self._arrays.copy_results()
@@ -121,7 +121,7 @@ class BatchEnv(VectorEnv):
         """Resets all environments, or some of them.
 
         Args:
-          seed: One for each environment, or one to count on from, or None.
+          seed: One for each environment, or one to count on from, or None; not negative.
           options: For the environments' own `reset`; but `reset_mask`, bool [B], says which are to be reset.
           indices: Which environments to reset, instead of a mask; only their rows are returned then.
 
@@ -129,14 +129,15 @@ class BatchEnv(VectorEnv):
           `(observ, infos)`, with observations [B, ...]; those of environments that were not reset are their last ones.
 
         Raises:
-          ValueError: A mask or seeds of the wrong length or type, or an index out of range.
+          ValueError: A mask or seeds of the wrong length or type, a negative seed, or an index out of range.
           EnvironmentFailure: An environment or its process failed.
         """
         options = dict(options or {})
         mask = self._mask(options.pop("reset_mask", None), indices)
+        seeds = self._seeds(seed)
         self._arrays.mask[:] = mask
-        self._arrays.seed[:] = self._seeds(seed)
-        infos = self._ask(lambda host: host.send_reset(options))
+        self._arrays.seed[:] = seeds
+        infos = self._ask(lambda host: host.send_reset(options or None))
         self._needs_reset &= ~mask
         arrays = self._arrays.copy_results()
         rows = slice(None) if indices is None else np.asarray(indices, int)
@@ -155,20 +156,19 @@ class BatchEnv(VectorEnv):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of every environment; or reads an attribute, where it is not callable."""
-        return tuple(_call(env, name, *args, **kwargs) for env in self)
+        return tuple(host.ask("call", index, name, args, kwargs) for host, index in self._places)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Reads an attribute of every environment."""
-        return tuple(_get(env, name) for env in self)
+        return tuple(host.ask("get", index, name) for host, index in self._places)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of every environment: one value for all, or a list or tuple with one for each."""
         values = values if isinstance(values, list | tuple) else [values] * self.num_envs
         if len(values) != self.num_envs:
             raise ValueError(f"set_attr needs {self.num_envs} values for '{name}', got {len(values)}.")
-        for env, value in zip(self, values, strict=True):
-            set_attr = env.set_wrapper_attr if isinstance(env, gymnasium.Env) else env.set_attr
-            set_attr(name, value)
+        for (host, index), value in zip(self._places, values, strict=True):
+            host.ask("set", index, name, value)
 
     def render(self) -> tuple[Any, ...]:
         """What every environment renders, in the render mode that it was made with."""
@@ -185,27 +185,22 @@ class BatchEnv(VectorEnv):
         """Has all hosts do something, and waits for each: a failure of one leaves no answer of another behind."""
         infos: Infos = []
         failures: list[EnvironmentFailure] = []
-
-        def receive(host: Any) -> None:
-            try:
-                infos.extend(host.receive())
-            except EnvironmentFailure as failure:
-                failures.append(failure)
-
+        ready = self._needs_reset.copy()
+        self._needs_reset[:] = True  # Should anything go wrong, an interrupt included.
         asked = []
         for host in self._hosts:
-            try:
+            with _collecting(failures):
                 send(host)
                 asked.append(host)
-            except EnvironmentFailure as failure:
-                failures.append(failure)
             if self._blocking and asked:
-                receive(asked.pop())
+                with _collecting(failures):
+                    infos += asked.pop().receive()
         for host in asked:
-            receive(host)
+            with _collecting(failures):
+                infos += host.receive()
         if failures:
-            self._needs_reset[:] = True
             raise failures[0]
+        self._needs_reset = ready
         return infos
 
     def _observ(self, leaves: list[np.ndarray]) -> Any:
@@ -240,11 +235,12 @@ class BatchEnv(VectorEnv):
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int]:
         if seed is None:
             return [-1] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + index for index in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise ValueError(f"A batch of {self.num_envs} environments needs as many seeds, got {len(seed)}.")
-        return [-1 if one is None else one for one in seed]
+        seeds = range(seed, seed + self.num_envs) if isinstance(seed, int | np.integer) else seed
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"A batch of {self.num_envs} environments needs as many seeds, got {len(seeds)}.")
+        if any(one is not None and one < 0 for one in seeds):
+            raise ValueError(f"Seeds must not be negative, got {list(seeds)}.")
+        return [-1 if one is None else one for one in seeds]
 
 
 def make_batch_env(
@@ -264,7 +260,7 @@ def make_batch_env(
     processes = min(processes or available_cores(), len(constructors))
     cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
     hosts = [
-        ExternalProcess(constructors[start:stop], timeout, blocking=False)
+        ExternalProcess(constructors[start:stop], timeout, blocking=False, index=start)
         for start, stop in zip(cuts, cuts[1:], strict=False)
     ]
     try:
@@ -302,6 +298,9 @@ class _LocalHost:
     def receive(self) -> Infos:
         return self._infos
 
+    def ask(self, method: str, *arguments: Any) -> Any:
+        return getattr(self._group, method)(*arguments)
+
     def __getitem__(self, index: int) -> gymnasium.Env:
         return self._group.envs[index]
 
@@ -316,8 +315,8 @@ def _check_alike(descriptions: list[dict[str, Any]]) -> None:
     for index, description in enumerate(descriptions):
         if description["resets_itself"]:
             raise ValueError(
-                f"Environment {index} has {description['resets_itself']}, which resets it at the step after an episode's"
-                " end. In a batch that would be taken for a step; remove it, a batch resets environments itself."
+                f"Environment {index} has {description['resets_itself']}, which resets it at the step after the end "
+                "of an episode. In a batch that would be taken for a step; remove it, a batch resets by itself."
             )
         for name in ("observation_space", "action_space"):
             if description[name] != descriptions[0][name]:
@@ -327,20 +326,36 @@ def _check_alike(descriptions: list[dict[str, Any]]) -> None:
                 )
 
 
-def _check_actions(space: Any, array: np.ndarray, leaf: Any) -> None:
-    leaf = np.asarray(leaf)
-    if leaf.shape != array.shape:
-        raise InvalidActionError(f"Actions of shape {list(leaf.shape)} for a batch that needs {list(array.shape)}.")
-    index = first_outside(space, leaf)
+def _checked_actions(space: Any, array: np.ndarray, leaf: Any) -> np.ndarray:
+    """A leaf of the actions with the type of `array`, where it will go; raises `InvalidActionError`."""
+    try:
+        batch = np.asarray(leaf)
+    except ValueError:  # Rows of different shapes.
+        batch = None
+    if batch is None or batch.shape != array.shape:
+        raise InvalidActionError(_describe_wrong_shape(array, leaf))
+    if batch.dtype.kind not in ("biuf" if array.dtype.kind == "f" else "biu"):
+        raise InvalidActionError(f"Actions of type {batch.dtype} for {space}.")
+    if array.dtype.kind == "f":  # First, because 0.7 may be more than a float32 bound of 0.7.
+        with np.errstate(over="ignore"):
+            batch = batch.astype(array.dtype, copy=False)
+    index = first_outside(space, batch)
     if index is not None:
-        raise InvalidActionError(f"The action {leaf[index]} of environment {index} is not in {space}.")
+        raise InvalidActionError(f"The action {batch[index]} of environment {index} is not in {space}.")
+    return batch
 
 
-def _call(env: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    if isinstance(env, gymnasium.Env):
-        return getattr(env, name)(*args, **kwargs)
-    return env.call(name, *args, **kwargs)
+def _describe_wrong_shape(array: np.ndarray, leaf: Any) -> str:
+    shapes = [np.shape(action) for action in leaf] if np.iterable(leaf) else []
+    if len(shapes) != len(array):
+        return f"A batch of {len(array)} environments needs as many actions, got {len(shapes)}."
+    index = next(index for index, shape in enumerate(shapes) if shape != array.shape[1:])
+    return f"The action of environment {index} has shape {shapes[index]}, it needs {array.shape[1:]}."
 
 
-def _get(env: Any, name: str) -> Any:
-    return env.get_wrapper_attr(name) if isinstance(env, gymnasium.Env) else getattr(env, name)
+@contextlib.contextmanager
+def _collecting(failures: list[EnvironmentFailure]) -> Iterator[None]:
+    try:
+        yield
+    except EnvironmentFailure as failure:
+        failures.append(failure)

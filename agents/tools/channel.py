@@ -13,15 +13,14 @@ the next one's.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import select
 import socket
 import struct
 import time
-from typing import Any
-
-import cloudpickle
+from collections.abc import Callable
 
 SPIN_SECONDS = 0.001
 NAP_SECONDS = 0.02
@@ -35,7 +34,7 @@ class ChannelClosed(ConnectionError):
 
 
 # The shared words of a channel: both counters, who sleeps, what the parent asks for, how the worker fared, and which of
-# its environments the worker is busy with. Both sides map the same cache line.
+# its environments the worker is busy with, -1 between turns. Both sides map the same cache line.
 PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP, COMMAND, STATUS, BUSY_ENV = range(7)
 LINE_BYTES = 64
 
@@ -52,9 +51,28 @@ class Channel:
       line: The shared words, to be indexed by the names above.
     """
 
-    def __init__(self, line: memoryview, bell: socket.socket, messages: socket.socket, parent: bool):
-        """Takes the mapped line and this side's two sockets; `parent` tells which side this is."""
+    def __init__(
+        self,
+        line: memoryview,
+        bell: socket.socket,
+        messages: socket.socket,
+        parent: bool,
+        other_ended: Callable[[], bool] = lambda: False,
+    ):
+        """Takes one side's end.
+
+        Args:
+          line: The mapped line.
+          bell: This side's socket of the one pair.
+          messages: This side's socket of the other pair.
+          parent: Whether this side is the parent's.
+          other_ended: Tells whether the other side's process is gone. Its sockets may outlive it, in processes that it
+            forked.
+        """
         self.line = line
+        self._other_ended = other_ended
+        self._unread = bytearray()
+        self._descriptors: list[int] = []
         self._bell, self._messages = bell, messages
         bell.setblocking(False)
         words = [(PARENT_COUNT, PARENT_ASLEEP), (WORKER_COUNT, WORKER_ASLEEP)]
@@ -84,7 +102,7 @@ class Channel:
         """
         line, their_count = self.line, self._their_count
         spin_until = time.perf_counter() + SPIN_SECONDS
-        while line[their_count] != sequence:
+        while line[their_count] < sequence:
             _give_way()
             if time.perf_counter() > spin_until:
                 self._sleep_until(sequence, timeout)
@@ -94,14 +112,11 @@ class Channel:
         deadline = None if timeout is None else time.monotonic() + timeout
         self.line[self._asleep] = 1
         try:
-            while self.line[self._their_count] != sequence:
+            while self.line[self._their_count] < sequence:
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"no answer within {timeout:g} seconds")
-                if (
-                    self._poll.poll(NAP_SECONDS * 1000)
-                    and not self._hear()
-                    and self.line[self._their_count] != sequence
-                ):
+                open_ = not self._poll.poll(NAP_SECONDS * 1000) or self._hear()
+                if (not open_ or self._other_ended()) and self.line[self._their_count] < sequence:
                     raise ChannelClosed("the other side closed the channel")
         finally:
             self.line[self._asleep] = 0
@@ -115,54 +130,57 @@ class Channel:
         except ConnectionResetError:
             return False
 
-    def send(self, sequence: int, data: bytes, descriptors: tuple[int, ...] = ()) -> None:
-        """Sends a message: something pickled, and file descriptors.
+    def send(self, sequence: int, data: bytes, timeout: float | None, descriptors: tuple[int, ...] = ()) -> None:
+        """Sends a message: bytes, and file descriptors.
 
         Raises:
+          TimeoutError: The other side did not read it in time; it will take no other message any more.
           ChannelClosed: The other side is gone.
         """
+        self._messages.settimeout(timeout)
         try:
             socket.send_fds(self._messages, [_HEADER.pack(sequence, len(data))], descriptors)
             self._messages.sendall(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side closed the channel") from error
 
-    def receive(self, sequence: int, timeout: float | None) -> tuple[Any, list[int]]:
+    def receive(self, sequence: int, timeout: float | None) -> tuple[bytes, list[int]]:
         """Receives the message with this sequence number; those of earlier turns that nobody took are passed over.
 
         Returns:
-          What was pickled, and the file descriptors that came with it.
+          The bytes, and the file descriptors that came with them.
 
         Raises:
-          TimeoutError: No such message came in time.
+          TimeoutError: No such message came in time. What there is of it is kept for the next call.
           ChannelClosed: The other side is gone.
         """
         self._messages.settimeout(timeout)
         try:
             while True:
-                header, descriptors, _, _ = socket.recv_fds(self._messages, _HEADER.size, 4)
-                header += self._read(_HEADER.size - len(header)) if header else b""
-                if not header:
-                    raise ChannelClosed("the other side closed the channel")
-                number, length = _HEADER.unpack(header)
-                data = self._read(length)
+                self._read_up_to(_HEADER.size)
+                number, length = _HEADER.unpack_from(self._unread)
+                self._read_up_to(_HEADER.size + length)
+                data, descriptors = bytes(self._unread[_HEADER.size :]), self._descriptors
+                self._unread, self._descriptors = bytearray(), []
                 if number == sequence:
-                    return cloudpickle.loads(data), descriptors
+                    return data, descriptors
                 for descriptor in descriptors:
                     os.close(descriptor)
         except ConnectionResetError as error:
             raise ChannelClosed("the other side closed the channel") from error
 
-    def _read(self, length: int) -> bytes:
-        data = bytearray()
-        while len(data) < length:
-            chunk = self._messages.recv(min(length - len(data), 1 << 20))
+    def _read_up_to(self, size: int) -> None:
+        """Reads until `size` bytes of the current message are there, and none of the next."""
+        while len(self._unread) < size:
+            chunk, descriptors, _, _ = socket.recv_fds(self._messages, min(size - len(self._unread), 1 << 20), 4)
             if not chunk:
                 raise ChannelClosed("the other side closed the channel")
-            data += chunk
-        return bytes(data)
+            self._unread += chunk
+            self._descriptors += descriptors
 
     def close(self) -> None:
-        """Closes this side's sockets, which the other side takes as the end."""
-        self._bell.close()
-        self._messages.close()
+        """Ends the conversation; the other side notices when it waits or sends next. May be called again."""
+        for end in (self._bell, self._messages):
+            with contextlib.suppress(OSError):  # Of a socket that is closed, or whose other end is.
+                end.shutdown(socket.SHUT_RDWR)  # Closing would not do: a forked process may have a copy of it.
+            end.close()

@@ -11,17 +11,16 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
 from agents.tools.errors import EnvironmentRaisedError
 from agents.tools.shared_arrays import BatchArrays
-from agents.tools.spaces import flatten, leaf_spaces, pack
+from agents.tools.spaces import element, flatten, leaf_spaces
 
 Infos = list[tuple[int, dict[str, Any], dict[str, Any] | None]]
 
 
 class EnvironmentGroup:
-    """Steps and resets its environments; row `start + i` of the arrays belongs to environment i.
+    """Steps and resets its environments; row `start + i` of a batch's arrays belongs to environment i.
 
     Attributes:
       envs: The environments.
@@ -29,17 +28,30 @@ class EnvironmentGroup:
     """
 
     def __init__(
-        self, constructors: Sequence[Callable[[], gymnasium.Env]], on_env: Callable[[int], None] | None = None
+        self,
+        constructors: Sequence[Callable[[], gymnasium.Env]],
+        start: int = 0,
+        on_env: Callable[[int], None] = lambda env: None,
     ):
         """Makes the environments.
 
+        Args:
+          constructors: One for each environment.
+          start: The first environment's number in the batch.
+          on_env: See above.
+
         Raises:
-          EnvironmentRaisedError: A constructor failed.
+          EnvironmentRaisedError: A constructor failed; the environments made before were closed.
         """
-        self.on_env = on_env or (lambda env: None)
+        self.on_env = on_env
         self.envs: list[gymnasium.Env] = []
-        for env, constructor in enumerate(constructors):
-            self.envs.append(self._guard(env, "constructor", constructor))
+        self._start = start
+        try:
+            for env, constructor in enumerate(constructors):
+                self.envs.append(self._guard(env, "constructor", constructor))
+        except EnvironmentRaisedError:
+            self.close()
+            raise
         self.observation_space = self.envs[0].observation_space
         self.action_space = self.envs[0].action_space
 
@@ -62,7 +74,6 @@ class EnvironmentGroup:
         self._arrays, self._start, self._autoreset = arrays, start, autoreset
         # A lone leaf is the usual case, and flattening takes a fifth of the time of a light environment's step.
         self._single = leaf_spaces(self.observation_space) == [self.observation_space]
-        self._single_action = leaf_spaces(self.action_space) == [self.action_space]
 
     def step(self) -> Infos:
         """Steps every environment with its row of the actions.
@@ -80,7 +91,9 @@ class EnvironmentGroup:
             row = self._start + env
             self.on_env(env)
             try:
-                observ, reward, terminated, truncated, info = environment.step(self._action(row))
+                # A copy, because an environment may keep its action while the row already holds the next one.
+                action = element(self.action_space, arrays.action, row, copy=True)
+                observ, reward, terminated, truncated, info = environment.step(action)
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated
@@ -124,9 +137,13 @@ class EnvironmentGroup:
         return infos
 
     def call(self, env: int, name: str, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Calls a method of one environment, looking through its wrappers."""
-        method = lambda: self.envs[env].get_wrapper_attr(name)(*args, **(kwargs or {}))  # noqa: E731
-        return self._guard(env, f"{name}()", method)
+        """Calls a method of one environment, looking through its wrappers; or reads what is not callable."""
+
+        def call() -> Any:
+            method = self.envs[env].get_wrapper_attr(name)
+            return method(*args, **(kwargs or {})) if callable(method) else method
+
+        return self._guard(env, f"{name}()", call)
 
     def get(self, env: int, name: str) -> Any:
         """Reads an attribute of one environment, looking through its wrappers."""
@@ -143,12 +160,6 @@ class EnvironmentGroup:
                 env.close()
             except Exception:
                 traceback.print_exc()
-
-    def _action(self, row: int) -> Any:
-        # A copy, because an environment may keep its action while the row already holds the next one.
-        if self._single_action:
-            return self._arrays.action[0][row].copy()
-        return pack(self.action_space, (leaf[row].copy() for leaf in self._arrays.action))
 
     def _write(self, leaves: list[np.ndarray], row: int, observ: Any) -> None:
         if self._single:
@@ -175,16 +186,15 @@ class EnvironmentGroup:
 
     def _failure(self, env: int, action: str, error: BaseException) -> EnvironmentRaisedError:
         message = f"An environment's {action} raised {type(error).__name__}: {error}"
-        row = getattr(self, "_start", 0) + env
-        return EnvironmentRaisedError(message, traceback.format_exc(), row)
+        return EnvironmentRaisedError(message, traceback.format_exc(), self._start + env, type(error).__name__)
 
 
 def resets_itself(env: gymnasium.Env) -> str | None:
     """Name of the layer of an environment that starts the next episode by itself, or None if none does."""
     layer: Any = env
     while layer is not None:
-        mode = (getattr(layer, "metadata", None) or {}).get("autoreset_mode")
-        if isinstance(layer, gymnasium.wrappers.Autoreset) or mode not in (None, AutoresetMode.DISABLED):
+        # Not by its metadata: in Gymnasium 1.1 a SyncVectorEnv writes its own mode into those of all environments.
+        if isinstance(layer, gymnasium.wrappers.Autoreset):
             return type(layer).__name__
         layer = getattr(layer, "env", None)
     return None

@@ -44,15 +44,23 @@ class EnvironmentRaisedError(EnvironmentFailure):
     Attributes:
       summary: The first line of the message.
       traceback_text: The traceback from the process in which it happened.
+      type_name: The name of the exception's type, such as "ValueError".
     """
 
     def __init__(
-        self, message: str, traceback_text: str, env_index: int | None, pid: int | None = None, step: int | None = None
+        self,
+        message: str,
+        traceback_text: str,
+        env_index: int | None,
+        type_name: str,
+        pid: int | None = None,
+        step: int | None = None,
     ):
         """Joins what, where and the traceback."""
         super().__init__(message, env_index, pid, step)
         self.summary = message
         self.traceback_text = traceback_text
+        self.type_name = type_name
         self.args = (f"{self.args[0]}\n\nTraceback of the environment:\n{traceback_text.rstrip()}",)
 
 

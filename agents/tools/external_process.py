@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import os
 import queue
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cloudpickle
@@ -18,11 +20,11 @@ import gymnasium
 import numpy as np
 
 from agents.tools import worker
-from agents.tools.channel import BUSY_ENV, COMMAND, LINE_BYTES, PARENT_COUNT, STATUS, Channel, ChannelClosed, map_line
+from agents.tools.channel import BUSY_ENV, COMMAND, LINE_BYTES, STATUS, Channel, ChannelClosed, map_line
 from agents.tools.environment_group import Infos
 from agents.tools.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
 from agents.tools.shared_arrays import BatchArrays, Layout, anonymous_file, map_block
-from agents.tools.spaces import flatten, pack
+from agents.tools.spaces import element, flatten, pack
 
 Constructor = Callable[[], gymnasium.Env]
 
@@ -44,6 +46,7 @@ class ExternalProcess:
 
     Attributes:
       pid: Its process id.
+      num_envs: How many environments it hosts.
       descriptions: For each environment its spaces, metadata and render mode.
     """
 
@@ -53,6 +56,7 @@ class ExternalProcess:
         timeout: float = 60.0,
         start_timeout: float = 120.0,
         blocking: bool = True,
+        index: int = 0,
     ):
         """Starts the process.
 
@@ -61,23 +65,30 @@ class ExternalProcess:
           timeout: Seconds that one step, reset or call of the whole process may take.
           start_timeout: Seconds from the start of the process until its environments are made.
           blocking: Whether to wait for the environments to be made; otherwise `wait_until_ready` does.
+          index: The (first) environment's number in the batch that it will belong to, for errors of constructors.
 
         Raises:
+          ValueError: No constructors.
           EnvironmentRaisedError: A constructor failed; with the worker's traceback.
           WorkerDiedError: The process ended.
           WorkerTimeoutError: The environments were not made in time.
         """
         self._single = callable(constructor)
-        self._constructors = [constructor] if self._single else list(constructor)  # type: ignore[arg-type]
+        constructors = [constructor] if self._single else list(constructor)  # type: ignore[arg-type]
+        if not constructors:
+            raise ValueError("A process needs at least one environment, got no constructors.")
+        self.num_envs = len(constructors)
         self._timeout, self._start_timeout = timeout, start_timeout
         self._sequence = self._answered = 0
-        self._steps = self._start = 0
+        self._steps, self._start = 0, index
         self._ready = False
         self.descriptions: list[dict[str, Any]] = []
         self._process, self._channel = _start_worker()
-        self._close = weakref.finalize(self, _end_worker, self._process, self._channel, os.getpid())
+        self._creator = os.getpid()  # A fork of it has copies of these objects, but the worker is not its own.
+        self._close = weakref.finalize(self, _end_worker, self._process, self._channel, self._creator)
         self.pid = self._process.pid
-        self._post(worker.METHOD, "worker", "start", (self._constructors,))
+        with self._closing_on_failure():
+            self._post(worker.METHOD, "worker", "start", (constructors, index))
         if blocking:
             self.wait_until_ready()
 
@@ -87,21 +98,18 @@ class ExternalProcess:
         """Waits until the environments are made. Raises as the constructor does, and closes the process then."""
         if self._ready:
             return
-        try:
-            self.descriptions = self.receive(self._start_timeout)
+        with self._closing_on_failure():
+            self.descriptions = self.receive()
             self._ready = True
             self._attach_own_arrays()
-        except BaseException:
-            self.close()
-            raise
 
     def ask_to_close(self) -> None:
-        """Asks the process to end, without waiting for it; so that several can end at the same time."""
-        if not self.closed:
-            _ask_to_end(self._channel)
+        """Has the process end, without waiting for it; so that several can end at the same time."""
+        if os.getpid() == self._creator:
+            self._channel.close()
 
     def close(self) -> None:
-        """Ends the process: asks it first, ends it by force when it does not go. May be called again."""
+        """Ends the process: lets it close its environments, ends it by force if it does not go. May be called again."""
         self._close()
 
     @property
@@ -110,11 +118,6 @@ class ExternalProcess:
         return not self._close.alive
 
     # The environments, as one who uses them directly sees them.
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments the process hosts."""
-        return len(self._constructors)
 
     @property
     def observation_space(self) -> gymnasium.Space:
@@ -141,7 +144,9 @@ class ExternalProcess:
         Raises:
           EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError: See `agents.tools.errors`.
         """
-        for array, leaf in zip(self._arrays.action, flatten(self.action_space, action), strict=True):
+        leaves = flatten(self.action_space, action)
+        self._settle()
+        for array, leaf in zip(self._arrays.action, leaves, strict=True):
             array[self._rows] = leaf
         self.send_step()
         promise = self._promise(self._result)
@@ -151,19 +156,22 @@ class ExternalProcess:
         """Resets all environments.
 
         Args:
-          seed: Of the first environment; the others count on from it.
+          seed: Of the first environment, not negative; the others count on from it.
           options: For the environments' own `reset`.
           blocking: Whether to wait for the result.
 
         Returns:
           `(observ, info)`, or a function that returns it, as for `step`.
         """
+        if seed is not None and seed < 0:
+            raise ValueError(f"A seed must not be negative, got {seed}.")
+        self._settle()
         self._arrays.mask[self._rows] = True
         self._arrays.seed[self._rows] = -1 if seed is None else np.arange(seed, seed + self.num_envs)
         self.send_reset(options)
 
         def result() -> Any:
-            observ, _, _, _, info = self._result()
+            observ, *_, info = self._result()
             return observ, info
 
         promise = self._promise(result)
@@ -211,68 +219,86 @@ class ExternalProcess:
         else:
             self._post(worker.RESET)
 
-    def receive(self, timeout: float | None = None) -> Any:
+    def receive(self) -> Any:
         """Waits for the answer to what was asked last, and returns it; for steps and resets a list of infos.
-
-        Args:
-          timeout: In seconds; by default that of the process.
 
         Raises:
           EnvironmentRaisedError: The environment failed.
           WorkerDiedError: The process is gone.
           WorkerTimeoutError: No answer in time. The answer, should it come, will not be taken for a later one.
         """
-        timeout = self._timeout if timeout is None else timeout
-        try:
+        self._check_open()
+        with self._typed_failures() as timeout:
             self._channel.wait_count(self._sequence, timeout)
             status = self._channel.line[STATUS]
-            content = self._channel.receive(self._sequence, timeout)[0] if status != worker.DONE else []
-        except ChannelClosed:
-            raise self._died() from None
-        except TimeoutError:
-            raise WorkerTimeoutError(
-                f"A worker process did not answer within {timeout:g} seconds", self._busy_env(), self.pid, self._steps
-            ) from None
+            data = self._channel.receive(self._sequence, timeout)[0] if status != worker.DONE else b""
         self._answered = self._sequence
+        content = cloudpickle.loads(data) if data else []
         if status == worker.EXCEPTION:
-            summary, traceback_text, env = content
-            raise EnvironmentRaisedError(summary, traceback_text, env, self.pid, self._steps)
+            summary, traceback_text, env, type_name = content
+            raise EnvironmentRaisedError(summary, traceback_text, env, type_name, self.pid, self._steps)
         return content
+
+    def ask(self, method: str, index: int, *arguments: Any, blocking: bool = True) -> Any:
+        """Has `EnvironmentGroup`'s `call`, `get` or `set` called for environment `index`, and returns the result.
+
+        If not blocking, returns a function that waits for it and returns it.
+        """
+        self._post(worker.METHOD, "group", method, (index, *arguments))
+        promise = self._promise(self.receive)
+        return promise() if blocking else promise
 
     def _post(
         self, command: int, owner: str = "", name: str = "", arguments: tuple = (), descriptors: tuple[int, ...] = ()
     ) -> None:
-        if self.closed:
-            raise RuntimeError("This worker process is closed; make a new one.")
-        if self._answered != self._sequence:
-            self._drain()
+        self._settle()
         data = cloudpickle.dumps((owner, name, arguments)) if command == worker.METHOD else b""
         self._sequence += 1
         self._channel.line[COMMAND] = command
         self._channel.raise_count(self._sequence)
         if data:
+            with self._typed_failures() as timeout:
+                self._channel.send(self._sequence, data, timeout, descriptors)
+
+    def _settle(self) -> None:
+        """Waits for an answer that nobody took: before the arrays change, and so that it isn't taken for the next."""
+        self._check_open()
+        if self._answered != self._sequence:
+            with contextlib.suppress(EnvironmentRaisedError):  # It answers a question that was given up.
+                self.receive()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise RuntimeError("This worker process is closed; make a new one.")
+
+    @contextlib.contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def _typed_failures(self) -> Iterator[float]:
+        """Gives the seconds to wait, and says what it means when the channel fails."""
+        timeout = self._timeout if self._ready else self._start_timeout
+        try:
+            yield timeout
+        except ChannelClosed:
             try:
-                self._channel.send(self._sequence, data, descriptors)
-            except ChannelClosed:
-                raise self._died() from None
-
-    def _drain(self) -> None:
-        """Waits for an answer that nobody took, so that it is not mixed up with the next."""
-        try:
-            self.receive()
-        except EnvironmentRaisedError:
-            pass  # It answers a question that was given up; the worker is fine.
-
-    def _died(self) -> WorkerDiedError:
-        env = self._busy_env() if self._answered != self._sequence else None
-        try:
-            exit_code = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            exit_code = None
-        return WorkerDiedError(exit_code, env, self.pid, self._steps)
+                exit_code = self._process.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                exit_code = None
+            raise WorkerDiedError(exit_code, self._busy_env(), self.pid, self._steps) from None
+        except TimeoutError:
+            message = f"A worker process did not answer within {timeout:g} seconds"
+            raise WorkerTimeoutError(message, self._busy_env(), self.pid, self._steps) from None
 
     def _busy_env(self) -> int | None:
-        return self._start + self._channel.line[BUSY_ENV] if self._ready else None
+        """The environment that the worker is at; None if it is at none of several."""
+        env = 0 if self.num_envs == 1 else self._channel.line[BUSY_ENV]
+        return None if env < 0 else self._start + env
 
     def _attach_own_arrays(self) -> None:
         layout = Layout(self.num_envs, self.observation_space, self.action_space)
@@ -293,31 +319,34 @@ class ExternalProcess:
         for row, info, final_info in answer:
             infos[row - self._start].update(info)
             if final_info is not None:
-                final_observ = pack(self.observation_space, (leaf[row] for leaf in arrays.final_observ))
+                final_observ = element(self.observation_space, arrays.final_observ, row)
                 infos[row - self._start].update(final_obs=final_observ, final_info=final_info)
-        observ = [leaf[self._rows] for leaf in arrays.observ]
         numbers = [array[self._rows] for array in (arrays.reward, arrays.terminated, arrays.truncated)]
-        if not self._single:
-            return (pack(self.observation_space, observ), *numbers, infos)
-        return (
-            pack(self.observation_space, (leaf[0] for leaf in observ)),
-            *(number[0].item() for number in numbers),
-            infos[0],
-        )
+        if self._single:
+            observ = element(self.observation_space, arrays.observ, self._start)
+            return (observ, *(number.item() for number in numbers), infos[0])
+        observ = pack(self.observation_space, (leaf[self._rows] for leaf in arrays.observ))
+        return (observ, *numbers, infos)
 
     def _promise(self, result: Callable[[], Any]) -> Callable[[], Any]:
         """A function that waits for the answer to what was asked just now; it may be called again."""
         sequence = self._sequence
-        results: list[Any] = []
+        outcome: concurrent.futures.Future = concurrent.futures.Future()
 
         def wait() -> Any:
-            if not results:
-                if sequence != self._sequence:
-                    raise RuntimeError(
-                        "The result is gone: the process was asked for something else before it was waited for."
-                    )
-                results.append(result())
-            return results[0]
+            if outcome.done():
+                return outcome.result()
+            if sequence != self._sequence:
+                raise RuntimeError(
+                    "The result is gone: the process was asked for something else before it was waited for."
+                )
+            try:
+                outcome.set_result(result())
+            except Exception as error:
+                if self._answered != sequence:
+                    raise  # There is no answer yet; one can wait for it again.
+                outcome.set_exception(error)
+            return outcome.result()
 
         return wait
 
@@ -351,24 +380,23 @@ class EnvironmentHandle:
         Raises:
           EnvironmentRaisedError: The method failed, or there is none; with the worker's traceback.
         """
-        return self._ask("call", name, args, kwargs, blocking=blocking)
+        return self._process.ask("call", self._index, name, args, kwargs, blocking=blocking)
 
     def set_attr(self, name: str, value: Any) -> None:
         """Sets an attribute of the environment."""
-        self._ask("set", name, value)
+        self._process.ask("set", self._index, name, value)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in self._process.descriptions[self._index]:
             return self._process.descriptions[self._index][name]
-        return self._ask("get", name)
-
-    def _ask(self, method: str, *arguments: Any, blocking: bool = True) -> Any:
-        process = self._process
-        process._post(worker.METHOD, "group", method, (self._index, *arguments))
-        promise = process._promise(process.receive)
-        return promise() if blocking else promise
+        try:
+            return self._process.ask("get", self._index, name)
+        except EnvironmentRaisedError as error:
+            if error.type_name != "AttributeError":
+                raise
+            raise AttributeError(str(error)) from error
 
 
 class _Spawner:
@@ -389,6 +417,8 @@ class _Spawner:
         return future.result()
 
     def _run(self) -> None:
+        # Workers inherit this. Ctrl-C reaches the whole group of processes; the parent closes its workers.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while True:
             args, kwargs, future = self._jobs.get()
             try:
@@ -415,23 +445,19 @@ def _start_worker() -> tuple[subprocess.Popen, Channel]:
         process = _spawner.start(
             [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=inherited, env=environment
         )
-        return process, Channel(map_line(line), bell, messages, parent=True)
+        shared = map_line(line)
+        shared[BUSY_ENV] = -1
+        return process, Channel(shared, bell, messages, parent=True, other_ended=lambda: process.poll() is not None)
     finally:
         os.close(line)
         their_bell.close()
         their_messages.close()
 
 
-def _ask_to_end(channel: Channel) -> None:
-    channel.line[COMMAND] = worker.CLOSE
-    channel.raise_count(channel.line[PARENT_COUNT] + 1)
-
-
 def _end_worker(process: subprocess.Popen, channel: Channel, creator: int) -> None:
     if os.getpid() != creator:
-        return  # A fork of the parent has copies of these objects, but the worker is not its own.
-    if channel.line[COMMAND] != worker.CLOSE:
-        _ask_to_end(channel)
+        return
+    channel.close()
     for escalate in (process.terminate, process.kill):
         try:
             process.wait(GRACE_SECONDS)
@@ -439,4 +465,3 @@ def _end_worker(process: subprocess.Popen, channel: Channel, creator: int) -> No
         except subprocess.TimeoutExpired:
             escalate()
     process.wait()
-    channel.close()

@@ -11,6 +11,7 @@ import tensorflow as tf
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from agents.tools.attr_dict import AttrDict
+from agents.tools.batch_env import BatchEnv
 from agents.tools.spaces import flatten, leaf_spaces, pack
 
 
@@ -114,8 +115,7 @@ class InGraphBatchEnv:
         except tf.errors.OpError:
             if self._failure is None:
                 raise
-            failure, self._failure = self._failure, None
-            raise failure from None
+            raise self._failure from None
 
     def close(self) -> None:
         """Closes the environments."""
@@ -139,26 +139,29 @@ class InGraphBatchEnv:
             output.set_shape(variable.shape)
         return tf.nest.pack_sequence_as(results, outputs)
 
-    # These two run in Python. TensorFlow takes over the arrays that they return without copying them where they are
-    # aligned, so they must be fresh ones; those of a BatchEnv are. Their order is that of `tf.nest`, by name.
+    # These run in Python. TensorFlow takes over the arrays that they return without copying, where they are aligned,
+    # so they must be fresh ones; those of a BatchEnv are. Their order is that of `tf.nest`, by name.
 
     def _step(self, *actions: np.ndarray) -> list[np.ndarray]:
         with self._keeping_failure():
             batch_env = self._batch_env
             observ, reward, terminated, truncated, infos = batch_env.step(pack(self.action_space, actions))
-            return [
+            return self._fresh(
                 *flatten(self.observation_space, self._final_observ(observ, infos)),
                 *flatten(self.observation_space, observ),
                 np.asarray(reward, np.float32),
                 terminated,
                 truncated,
-            ]
+            )
 
     def _reset(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
         with self._keeping_failure():
             seeds = [None if one < 0 else int(one) for one in seed]
             observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
-            return flatten(self.observation_space, observ)
+            return self._fresh(*flatten(self.observation_space, observ))
+
+    def _fresh(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        return list(arrays) if isinstance(self._batch_env, BatchEnv) else [np.array(array) for array in arrays]
 
     def _final_observ(self, observ: Any, infos: dict[str, Any]) -> Any:
         """Rows of final observations for all environments; Gymnasium's own batches give a list of those there are."""

@@ -49,9 +49,12 @@ class MockAlgorithm:
     def _act(self, space: Any, deterministic: bool) -> tf.Tensor:
         low, high = (np.broadcast_to(np.asarray(bound, np.float64), space.shape) for bound in bounds(space))
         if isinstance(space, spaces.Box):
-            low, high = np.where(low < -1e9, -1.0, low), np.where(high > 1e9, 1.0, high)
+            no_low, no_high = low < -1e9, high > 1e9
+            low, high = np.where(no_low, np.minimum(-1, high), low), np.where(no_high, np.maximum(1, low), high)
         shape = (self._num_envs, *space.shape)
         if deterministic:
             return tf.cast(tf.broadcast_to(np.clip(0.0, low, high), shape), space.dtype)
-        draw = low + self._generator.uniform(shape, dtype=tf.float64) * (high - low)
-        return tf.cast(draw if np.issubdtype(space.dtype, np.floating) else tf.round(draw), space.dtype)
+        uniform = self._generator.uniform(shape, dtype=tf.float64)
+        if np.issubdtype(space.dtype, np.floating):
+            return tf.cast(low + uniform * (high - low), space.dtype)
+        return tf.cast(low + tf.floor(uniform * (high - low + 1)), space.dtype)

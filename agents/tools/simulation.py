@@ -67,9 +67,8 @@ def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deter
     return AttrDict(ended=ended, episode_return=returns, episode_length=lengths)
 
 
-@tf.function(
-    jit_compile=True, autograph=False
-)  # A loop of small operations: compiled it costs nothing beside the steps themselves.
+# A loop of small operations: compiled it costs nothing beside the steps themselves.
+@tf.function(jit_compile=True, autograph=False)
 def _episode_sums(reward: tf.Tensor, ended: tf.Tensor, returns: tf.Tensor, lengths: tf.Tensor) -> tuple[Any, ...]:
     """Running return and length of every environment; they start anew after the end of an episode.
 

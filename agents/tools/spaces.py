@@ -67,6 +67,29 @@ def _pack(space: spaces.Space, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
+def element(space: spaces.Space, leaves: list[np.ndarray], row: int, copy: bool = False) -> Any:
+    """One element of a batch, as environments take and give it: arrays, also of no dimensions; numbers for Discrete.
+
+    Args:
+      space: The space of one element.
+      leaves: Arrays [B, ...], one a leaf, in order.
+      row: Which one, in [0, B).
+      copy: Whether the arrays are to be copies, not views of the batch.
+    """
+    if isinstance(space, LEAVES):  # The usual case; packing takes as long as a light environment's step.
+        return _leaf_element(space, leaves[0], row, copy)
+    leaves_spaces = leaf_spaces(space)
+    return pack(
+        space, [_leaf_element(leaf, batch, row, copy) for leaf, batch in zip(leaves_spaces, leaves, strict=True)]
+    )
+
+
+def _leaf_element(space: spaces.Space, batch: np.ndarray, row: int, copy: bool) -> Any:
+    if isinstance(space, spaces.Discrete):
+        return batch[row]
+    return batch[row, ...].copy() if copy else batch[row, ...]
+
+
 def first_outside(space: Any, batch: np.ndarray) -> int | None:
     """Index of the first row of a batch of a leaf's elements that is not in the space, or None if all are.
 
@@ -90,6 +113,6 @@ def bounds(space: Any) -> tuple[Any, Any]:
             limits = np.finfo(space.dtype)
             return np.maximum(space.low, limits.min), np.minimum(space.high, limits.max)
         return space.low, space.high
-    start = getattr(space, "start", 0)
-    size = {spaces.Discrete: "n", spaces.MultiDiscrete: "nvec"}.get(type(space))
-    return start, start + getattr(space, size) - 1 if size else 1
+    if isinstance(space, spaces.MultiBinary):
+        return 0, 1
+    return space.start, space.start + (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1

@@ -6,6 +6,7 @@ It imports numpy, gymnasium and what the environments need; never TensorFlow, un
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 import socket
@@ -21,8 +22,9 @@ from agents.tools.errors import EnvironmentRaisedError
 from agents.tools.shared_arrays import BatchArrays, Layout, map_block
 
 # What the parent can ask for: STEP and RESET need no message; METHOD carries a method's name and arguments.
-STEP, RESET, METHOD, CLOSE = range(4)
-# How a turn ended: whether a message follows, and which. EXCEPTION carries (message, traceback, environment's row).
+STEP, RESET, METHOD = range(3)
+# How a turn ended: whether a message follows, and which. EXCEPTION carries what `EnvironmentRaisedError` is made of:
+# message, traceback, the environment's index, and the name of the exception's type.
 DONE, RESULT, EXCEPTION = range(3)
 
 _PR_SET_PDEATHSIG = 1
@@ -36,13 +38,13 @@ class Worker:
         self._channel = channel
         self.group: Any = None
 
-    def start(self, constructors: list[Any]) -> list[dict[str, Any]]:
-        """Makes the environments and describes them."""
+    def start(self, constructors: list[Any], start: int) -> list[dict[str, Any]]:
+        """Makes the environments, of which the first is number `start` of a batch, and describes them."""
 
         def on_env(env: int) -> None:
             self._channel.line[BUSY_ENV] = env
 
-        self.group = EnvironmentGroup(constructors, on_env)
+        self.group = EnvironmentGroup(constructors, start, on_env)
         return self.group.describe()
 
     def attach(self, descriptor: int, start: int, num_envs: int, autoreset: bool) -> None:
@@ -52,37 +54,37 @@ class Worker:
         os.close(descriptor)
 
     def serve(self) -> None:
-        """Takes turns until the parent says `CLOSE` or is gone."""
-        channel, sequence = self._channel, 1
-        while True:
+        """Takes turns until the parent closes the channel, which raises `ChannelClosed`."""
+        channel = self._channel
+        for sequence in itertools.count(1):
             channel.wait_count(sequence, timeout=None)
-            command = channel.line[COMMAND]
-            if command == CLOSE:
-                return
-            status, data = self._take_turn(command, sequence)
+            status, data = self._take_turn(channel.line[COMMAND], sequence)
             channel.line[STATUS] = status
+            channel.line[BUSY_ENV] = -1
             channel.raise_count(sequence)
             if status != DONE:
-                channel.send(sequence, data)
-            sequence += 1
+                channel.send(sequence, data, timeout=None)
 
     def _take_turn(self, command: int, sequence: int) -> tuple[int, bytes]:
         try:
             if command == STEP:
-                content = self.group.step() or None
+                content = self.group.step()
             elif command == RESET:
-                content = self.group.reset() or None
+                content = self.group.reset()
             else:
-                (owner, name, arguments), descriptors = self._channel.receive(sequence, timeout=None)
+                data, descriptors = self._channel.receive(sequence, timeout=None)
+                owner, name, arguments = cloudpickle.loads(data)
                 content = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
-            return (DONE, b"") if content is None else (RESULT, cloudpickle.dumps(content))
+            if command != METHOD and not content:  # No infos.
+                return DONE, b""
+            return RESULT, cloudpickle.dumps(content)
         except EnvironmentRaisedError as error:
-            return EXCEPTION, cloudpickle.dumps((error.summary, error.traceback_text, error.env_index))
+            return EXCEPTION, cloudpickle.dumps((error.summary, error.traceback_text, error.env_index, error.type_name))
         except ChannelClosed:
             raise
         except Exception as error:  # Most often something that the environment returned and that can't be pickled.
             summary = f"A worker could not answer: {type(error).__name__}: {error}"
-            return EXCEPTION, cloudpickle.dumps((summary, traceback.format_exc(), None))
+            return EXCEPTION, cloudpickle.dumps((summary, traceback.format_exc(), None, type(error).__name__))
 
 
 def main(parent: int, line: int, bell: int, messages: int) -> None:
@@ -91,13 +93,12 @@ def main(parent: int, line: int, bell: int, messages: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return  # The parent died before it could be watched.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent closes its workers.
     channel = Channel(map_line(line), socket.socket(fileno=bell), socket.socket(fileno=messages), parent=False)
     worker = Worker(channel)
     try:
         worker.serve()
     except ChannelClosed:
-        pass  # The parent is gone: nobody is left to tell.
+        pass  # The parent closed it, or is gone.
     finally:
         if worker.group:
             worker.group.close()

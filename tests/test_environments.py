@@ -1,0 +1,116 @@
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.config import check_environment, load_config
+from agents.runs.environments import make_environments
+from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError
+
+BACKENDS = pytest.mark.parametrize("env_backend", ["inline", "process"])
+
+
+class Ramp(gymnasium.Env):
+    """Observes its steps; the reward is the slope; it never ends."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, slope=1.0, action_space=None, observation_space=None, render_mode=None):
+        self._slope = slope
+        self.action_space = action_space or self.action_space
+        self.observation_space = observation_space or self.observation_space
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        self._steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self._steps += 1
+        return np.full(1, self._steps, np.float32), self._slope, False, False, {}
+
+
+class Buttons(Ramp):
+    action_space = spaces.MultiBinary(3)
+
+
+class Words(Ramp):
+    observation_space = spaces.Text(5)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    for cls in (Ramp, Buttons, Words):
+        gymnasium.register(f"{cls.__name__}-v0", cls, max_episode_steps=7)
+    yield
+    for cls in (Ramp, Buttons, Words):
+        del gymnasium.registry[f"{cls.__name__}-v0"]
+
+
+def make(number=2, wrap=None, env="Ramp-v0", **settings):
+    config = load_config("default", env=env, **settings)
+    return make_environments(config, check_environment(config), number, wrap)
+
+
+def episode(envs):
+    """Length and return of the first environment's episode, and its last observation."""
+    envs.reset()
+    total, length, truncated = 0.0, 0, [False]
+    while not truncated[0]:
+        _, reward, _, truncated, infos = envs.step(np.zeros(envs.num_envs, int))
+        total, length = total + float(reward[0]), length + 1
+    return length, total, float(infos["final_obs"][0, 0])
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, (7, 7.0, 7.0)),
+        ({"max_episode_steps": 4}, (4, 4.0, 4.0)),
+        ({"env_kwargs": {"slope": 0.5}}, (7, 3.5, 7.0)),
+        ({"action_repeat": 3, "max_episode_steps": 9}, (3, 9.0, 9.0)),
+    ],
+)
+def test_environments_are_made_as_the_settings_say(env_backend, settings, expected):
+    envs = make(env_backend=env_backend, **settings)
+    try:
+        assert envs.num_envs == 2
+        assert episode(envs) == expected
+    finally:
+        envs.close()
+
+
+@BACKENDS
+def test_each_may_get_a_wrapper_that_knows_its_index(env_backend):
+    def wrap(index, env):
+        return gymnasium.wrappers.TransformReward(env, lambda reward: reward + 10 * index)
+
+    envs = make(3, wrap, env_backend=env_backend, num_processes=2)
+    try:
+        envs.reset()
+        np.testing.assert_array_equal(envs.step(np.zeros(3, int))[1], [1, 11, 21])
+    finally:
+        envs.close()
+
+
+@BACKENDS
+@pytest.mark.parametrize(("env", "named"), [("Buttons-v0", "MultiBinary"), ("Words-v0", "Text")])
+def test_spaces_without_a_policy_or_network_are_named(env_backend, env, named):
+    with pytest.raises(UnsupportedSpaceError, match=named):
+        make(env=env, env_backend=env_backend)
+
+
+@BACKENDS
+def test_an_argument_that_the_environment_does_not_take_is_told(env_backend):
+    with pytest.raises((TypeError, EnvironmentFailure), match="incline"):
+        make(env_backend=env_backend, env_kwargs={"incline": 2})
+
+
+def test_making_environments_does_not_import_tensorflow():
+    code = "import sys, agents.runs.environments; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

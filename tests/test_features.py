@@ -1,0 +1,63 @@
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.networks.features import feature_count, features
+from agents.tools.spaces import flatten, pack
+
+SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
+BOXES = st.one_of(
+    st.builds(lambda shape, dtype: spaces.Box(-5, 5, shape, dtype), SHAPES, st.sampled_from([np.float32, np.float64])),
+    st.builds(lambda shape, dtype: spaces.Box(0, 200, shape, dtype), SHAPES, st.sampled_from([np.uint8, np.int64])),
+)
+DISCRETE = st.one_of(
+    st.builds(
+        lambda n, start, dtype: spaces.Discrete(n, start=start, dtype=dtype),
+        st.integers(1, 5),
+        st.integers(-3, 3),
+        st.sampled_from([np.int32, np.int64]),
+    ),
+    st.builds(
+        lambda nvec, start: spaces.MultiDiscrete(nvec, start=np.full_like(nvec, start)),
+        st.lists(st.integers(1, 4), min_size=1, max_size=3).map(np.array),
+        st.integers(-2, 2),
+    ),
+    st.builds(spaces.MultiBinary, st.integers(1, 4)),
+)
+# Gymnasium's own flattening keeps the order of keys; ours sorts them, as `tf.nest` does.
+SPACES = st.recursive(
+    BOXES | DISCRETE,
+    lambda inner: (
+        st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3).map(
+            lambda items: spaces.Dict(dict(sorted(items.items())))
+        )
+        | st.lists(inner, min_size=1, max_size=3).map(spaces.Tuple)
+    ),
+    max_leaves=4,
+)
+
+
+def batched(space, elements):
+    """Tensors [N, ...] out of N elements of a space."""
+    leaves = zip(*(flatten(space, element) for element in elements), strict=True)
+    return pack(space, [tf.constant(np.stack(leaf)) for leaf in leaves])
+
+
+@given(SPACES, st.integers(1, 3), st.integers(0, 1000))
+@settings(max_examples=80, deadline=None)
+def test_vectors_are_those_of_gymnasium(space, number, seed):
+    space.seed(seed)
+    elements = [space.sample() for _ in range(number)]
+    vectors = features(space, batched(space, elements))
+    assert vectors.dtype == tf.float32
+    assert vectors.shape == (number, feature_count(space))
+    expected = np.stack([spaces.flatten(space, element) for element in elements])
+    np.testing.assert_array_equal(vectors, expected.astype(np.float32))
+
+
+def test_there_may_be_several_batch_dimensions():
+    space = spaces.Dict(choice=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2, 1), np.float64))
+    observ = {"choice": tf.constant([[2], [0]], tf.int64), "speed": tf.fill([2, 1, 2, 1], tf.constant(0.5, tf.float64))}
+    np.testing.assert_array_equal(features(space, observ), [[[0, 0, 1, 0.5, 0.5]], [[1, 0, 0, 0.5, 0.5]]])

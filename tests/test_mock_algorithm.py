@@ -1,0 +1,111 @@
+import gymnasium
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import strategies
+
+from agents.tools import AttrDict, BatchEnv, InGraphBatchEnv, MockAlgorithm, MockEnvironment, simulate
+
+
+class Env(gymnasium.Env):
+    observation_space = spaces.Discrete(2)
+
+    def __init__(self, action_space):
+        self.action_space = action_space
+
+    def reset(self, *, seed=None, options=None):
+        return 0, {}
+
+    def step(self, action):
+        return 0, 0.0, False, False, {}
+
+
+def acting_in(space, num_envs=64, seed=0):
+    return MockAlgorithm(InGraphBatchEnv(BatchEnv([Env(space)] * num_envs, blocking=True)), seed)
+
+
+LEAVES = strategies.one_of(
+    strategies.builds(
+        lambda low, high, dtype: spaces.Box(low, high, (2,), dtype),
+        strategies.sampled_from([-np.inf, -7.3, 5.0]),
+        strategies.sampled_from([5.5, 20.0, np.inf]),
+        strategies.sampled_from([np.float32, np.float64]),
+    ),
+    strategies.just(spaces.Box(-np.inf, -3, (2,), np.float32)),
+    strategies.just(spaces.Box(0, 255, (), np.uint8)),
+    strategies.just(spaces.Discrete(5, start=-2)),
+    strategies.just(spaces.MultiDiscrete([3, 2], start=[4, 0])),
+    strategies.just(spaces.MultiBinary(3)),
+)
+STRUCTURES = strategies.one_of(
+    LEAVES,
+    strategies.dictionaries(strategies.sampled_from("zya"), LEAVES, min_size=1).map(spaces.Dict),
+    strategies.lists(LEAVES, min_size=1, max_size=3).map(spaces.Tuple),
+)
+
+
+@hypothesis.given(STRUCTURES, strategies.booleans())
+@hypothesis.settings(deadline=None, max_examples=30)
+def test_actions_are_in_the_space(space, deterministic):
+    algorithm = acting_in(space, num_envs=3)
+    actions = algorithm.perform(None, deterministic)
+    for row in range(3):
+        assert tf.nest.map_structure(lambda leaf, row=row: np.asarray(leaf[row]), actions) in space
+
+
+@pytest.mark.parametrize(
+    ("space", "values"),
+    [
+        (spaces.Discrete(3, start=5), [5, 6, 7]),
+        (spaces.MultiBinary(1), [0, 1]),
+        (spaces.Box(0, 3, (), np.uint8), [0, 1, 2, 3]),
+    ],
+)
+def test_every_action_is_as_likely(space, values):
+    algorithm = acting_in(space)
+    drawn = np.concatenate([np.ravel(algorithm.perform(None, False)) for _ in range(50)])
+    shares = [np.mean(drawn == value) for value in values]
+    np.testing.assert_allclose(shares, 1 / len(values), atol=0.04)
+
+
+def test_numbers_are_drawn_evenly_from_the_box_or_between_minus_one_and_one():
+    algorithm = acting_in(spaces.Box(np.array([2, -np.inf]), np.array([6, np.inf]), dtype=np.float64))
+    drawn = np.concatenate([algorithm.perform(None, False) for _ in range(50)])
+    np.testing.assert_allclose(drawn.mean(axis=0), [4, 0], atol=0.1)
+    np.testing.assert_allclose(drawn.min(axis=0), [2, -1], atol=0.1)
+    np.testing.assert_allclose(drawn.max(axis=0), [6, 1], atol=0.1)
+
+
+def test_actions_derive_from_the_seed_and_deterministic_ones_do_not_change():
+    space = spaces.Box(-1, 1, (3,), np.float32)
+    one, same, other = (acting_in(space, 2, seed) for seed in (1, 1, 2))
+    first = one.perform(None, False)
+    np.testing.assert_array_equal(first, same.perform(None, False))
+    assert not np.array_equal(first, other.perform(None, False))
+    assert not np.array_equal(first, one.perform(None, False))
+    np.testing.assert_array_equal(one.perform(None, True), np.zeros((2, 3)))
+    np.testing.assert_array_equal(acting_in(spaces.Discrete(2, start=3), 2).perform(None, True), [3, 3])
+
+
+def test_counts_its_calls():
+    algorithm = acting_in(spaces.Discrete(2), 3)
+    algorithm.begin_episode(tf.constant([True, False, True]))
+    algorithm.begin_episode(tf.constant([True, False, False]))
+    algorithm.end_episode(tf.constant([False, False, True]))
+    algorithm.experience(tf.constant(0), AttrDict())
+    np.testing.assert_array_equal(algorithm.begun, [2, 0, 1])
+    np.testing.assert_array_equal(algorithm.ended, [0, 0, 1])
+    assert algorithm.steps == 1
+
+
+def test_acts_in_mock_environments_in_the_graph():
+    envs = InGraphBatchEnv(
+        BatchEnv([MockEnvironment((2,), (3,), 2, 2), MockEnvironment((2,), (3,), 2, 2)], blocking=True)
+    )
+    algorithm = MockAlgorithm(envs)
+    envs.reset()
+    tf.function(lambda: simulate(envs, algorithm, 9))()
+    np.testing.assert_array_equal(algorithm.ended, [4, 4])
+    assert algorithm.steps == 9

@@ -1,0 +1,152 @@
+import hypothesis
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import strategies
+from hypothesis.extra import numpy as hypothesis_numpy
+
+from agents.tools import spaces as tools
+from agents.tools.errors import UnsupportedSpaceError
+
+SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=2, max_side=3)
+LEAVES = strategies.one_of(
+    SHAPES.map(lambda shape: spaces.Box(-0.7, 2, shape, np.float32)),
+    SHAPES.map(lambda shape: spaces.Box(-np.inf, np.inf, shape, np.float64)),
+    SHAPES.map(lambda shape: spaces.Box(0, 200, shape, np.uint8)),
+    strategies.builds(
+        lambda n, start: spaces.Discrete(n, start=start), strategies.integers(1, 5), strategies.integers(-3, 3)
+    ),
+    strategies.lists(strategies.integers(1, 5), min_size=1, max_size=3).map(spaces.MultiDiscrete),
+    strategies.just(spaces.MultiDiscrete([3, 4], start=[5, -2])),
+    strategies.integers(1, 4).map(spaces.MultiBinary),
+)
+STRUCTURES = strategies.recursive(
+    LEAVES,
+    lambda children: strategies.one_of(
+        strategies.dictionaries(strategies.sampled_from("zyxab"), children, min_size=1, max_size=3).map(spaces.Dict),
+        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
+    ),
+    max_leaves=5,
+)
+
+
+class Cards(spaces.Discrete):
+    """A space of someone else's, made of one that we know."""
+
+
+def equal(left, right):
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(equal(left[key], right[key]) for key in left)
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return np.array_equal(left, right) and np.shape(left) == np.shape(right)
+
+
+@hypothesis.given(STRUCTURES, strategies.integers(0, 1000))
+@hypothesis.settings(deadline=None)
+def test_packing_undoes_flattening(space, seed):
+    space.seed(seed)
+    value = space.sample()
+    leaves = tools.flatten(space, value)
+    assert [np.shape(leaf) for leaf in leaves] == [leaf.shape for leaf in tools.leaf_spaces(space)]
+    assert all(np.asarray(leaf) in of for leaf, of in zip(leaves, tools.leaf_spaces(space), strict=True))
+    assert equal(tools.pack(space, leaves), value)
+
+
+@hypothesis.given(STRUCTURES)
+@hypothesis.settings(deadline=None, max_examples=50)
+def test_the_order_of_leaves_is_that_of_tensorflow(space):
+    import tensorflow as tf
+
+    leaves = [object() for _ in tools.leaf_spaces(space)]
+    packed = tools.pack(space, leaves)
+    assert [id(leaf) for leaf in tf.nest.flatten(packed)] == [id(leaf) for leaf in leaves]
+
+
+@hypothesis.given(STRUCTURES, strategies.integers(1, 4), strategies.booleans(), strategies.data())
+@hypothesis.settings(deadline=None)
+def test_an_element_of_a_batch_is_an_element_of_the_space(space, size, copy, data):
+    elements = [space.sample() for _ in range(size)]
+    batch = [np.stack(leaves) for leaves in zip(*(tools.flatten(space, one) for one in elements), strict=True)]
+    row = data.draw(strategies.integers(0, size - 1))
+    element = tools.element(space, batch, row, copy)
+    assert equal(element, elements[row])
+    assert element in space
+    for leaf, of, whole in zip(tools.flatten(space, element), tools.leaf_spaces(space), batch, strict=True):
+        assert isinstance(leaf, np.int64 if isinstance(of, spaces.Discrete) else np.ndarray)
+        assert np.shares_memory(leaf, whole) == (not copy and not isinstance(of, spaces.Discrete))
+
+
+@hypothesis.given(LEAVES, strategies.integers(1, 6), strategies.data())
+@hypothesis.settings(deadline=None, max_examples=200)
+def test_finds_the_first_element_outside_as_the_space_itself_does(space, size, data):
+    dtype = np.float64 if isinstance(space, spaces.Box) and space.dtype.kind == "f" else np.int64
+    batch = np.stack([space.sample() for _ in range(size)]).astype(dtype)
+    odd = [-1000, -1, 0, 1, 4, 1000] + ([np.nan, np.inf, -np.inf] if dtype == np.float64 else [])
+    for _ in range(data.draw(strategies.integers(0, 3))):
+        flat = batch.reshape(-1)
+        flat[data.draw(strategies.integers(0, flat.size - 1))] = data.draw(strategies.sampled_from(odd))
+    low, high = (np.broadcast_to(bound, space.shape) for bound in tools.bounds(space))
+    outside = [
+        row
+        for row, one in enumerate(batch)
+        if not all(a <= x <= b for a, x, b in zip(low.flat, one.flat, high.flat, strict=True))
+    ]
+    assert tools.first_outside(space, batch) == (outside[0] if outside else None)
+    if dtype == np.int64 and not isinstance(space, spaces.Box):
+        mine = [row for row, one in enumerate(batch.astype(space.dtype)) if one not in space]
+        assert tools.first_outside(space, batch) == (mine[0] if mine else None)
+
+
+@pytest.mark.parametrize(
+    ("space", "low", "high"),
+    [
+        (spaces.Discrete(3), 0, 2),
+        (Cards(5, start=-2), -2, 2),
+        (spaces.MultiDiscrete([2, 3], start=[1, 0]), [1, 0], [2, 2]),
+        (spaces.MultiBinary(2), 0, 1),
+        (spaces.Box(-2, 3, (1,), np.int8), [-2], [3]),
+        (spaces.Box(-np.inf, 1, (1,), np.float32), [np.finfo(np.float32).min], [1]),
+        (spaces.Box(0, np.inf, (), np.float64), 0, np.finfo(np.float64).max),
+    ],
+)
+def test_bounds_are_inclusive_and_finite(space, low, high):
+    for bound, expected in zip(tools.bounds(space), (low, high), strict=True):
+        np.testing.assert_array_equal(bound, expected)
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Text(5), spaces.Sequence(spaces.Discrete(2)), spaces.Graph(spaces.Discrete(2), None)]
+)
+def test_unsupported_spaces_are_named_wherever_they_are(space):
+    for nested in (space, spaces.Dict(a=spaces.Discrete(2), b=space), spaces.Tuple([space])):
+        with pytest.raises(UnsupportedSpaceError) as caught:
+            tools.leaf_spaces(nested)
+        assert str(space) in str(caught.value)
+        assert len(str(caught.value).splitlines()) <= 3
+
+
+@pytest.mark.parametrize(
+    ("space", "supported"),
+    [
+        (spaces.Box(-1, 1, (2,), np.float32), True),
+        (spaces.Box(-1, 1, (2,), np.float64), True),
+        (spaces.Discrete(3), True),
+        (spaces.Box(0, 9, (2,), np.uint8), False),
+        (spaces.MultiDiscrete([2, 2]), False),
+        (spaces.Dict(a=spaces.Discrete(2)), False),
+    ],
+)
+def test_action_spaces_with_a_policy(space, supported):
+    if supported:
+        tools.check_action_space(space)
+        return
+    with pytest.raises(UnsupportedSpaceError) as caught:
+        tools.check_action_space(space)
+    assert str(space) in str(caught.value)
+
+
+def test_a_tuple_of_the_wrong_length_is_refused():
+    space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
+    with pytest.raises(ValueError, match="zip"):
+        tools.flatten(space, (1,))

@@ -1,0 +1,270 @@
+import os
+import re
+import subprocess
+import sys
+
+import gymnasium
+import imageio_ffmpeg
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+from agents.runs.environments import make_env
+from agents.runs.rendering import RenderingError, check_rendering, render_without_display, rendering_error
+from agents.runs.video import RecordEpisode, VideoFile
+
+
+class Countdown(gymnasium.Env):
+    """Ends after some steps; its picture is as bright as its number of steps, ten times."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}
+    observation_space = gymnasium.spaces.Box(-1, 1, [1], np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length=5, size=(32, 48), render_mode="rgb_array"):
+        self.render_mode = render_mode
+        self.drawn = 0
+        self._length, self._size = length, size
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._step = 0
+        return np.zeros([1], np.float32), {}
+
+    def step(self, action):
+        self._step += 1
+        return np.zeros([1], np.float32), 1.0, self._step >= self._length, False, {}
+
+    def render(self):
+        self.drawn += 1
+        return np.full([*self._size, 3], 10 * self._step % 256, np.uint8)
+
+
+def play(env, episodes=1):
+    for _ in range(episodes):
+        env.reset()
+        done = False
+        while not done:
+            _, _, terminated, truncated, _ = env.step(0)
+            done = terminated or truncated
+
+
+def read(path):
+    """Codec, pixel format and frames a second; and frames, uint8 [N, height, width, 3]."""
+    ffmpeg = imageio_ffmpeg.get_ffmpeg_exe()
+    decode = [ffmpeg, "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24", "-fps_mode", "passthrough", "pipe:"]
+    decoded = subprocess.run(decode, check=True, capture_output=True)
+    stream = re.search(r"Video: (\w+) .*?, (\w+)\(.*?, (\d+)x(\d+)[ ,].*?, ([\d.]+) fps", decoded.stderr.decode())
+    width, height = int(stream[3]), int(stream[4])
+    frames = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, height, width, 3)
+    return (stream[1], stream[2], float(stream[5])), frames
+
+
+def test_first_and_last_state_and_all_between_are_recorded(tmp_path):
+    env = RecordEpisode(Countdown(length=5), tmp_path / "video.mp4")
+    play(env)
+    properties, frames = read(tmp_path / "video.mp4")
+    assert properties == ("h264", "yuv420p", 25)
+    assert frames.shape == (6, 32, 48, 3)
+    np.testing.assert_allclose(frames.mean(axis=(1, 2, 3)), [0, 10, 20, 30, 40, 50], atol=4)
+    env.close()
+
+
+def test_only_the_first_episode_is_recorded_and_drawn(tmp_path):
+    env = RecordEpisode(Countdown(length=4), tmp_path / "video.mp4")
+    play(env, episodes=3)
+    env.close()
+    assert env.unwrapped.drawn == 5
+    assert len(read(tmp_path / "video.mp4")[1]) == 5
+    assert os.listdir(tmp_path) == ["video.mp4"]
+
+
+def test_the_file_appears_when_the_episode_has_ended(tmp_path):
+    env = RecordEpisode(Countdown(length=2), tmp_path / "video.mp4")
+    env.reset()
+    env.step(0)
+    assert not (tmp_path / "video.mp4").exists()
+    env.step(0)
+    assert (tmp_path / "video.mp4").exists()
+    env.close()
+
+
+def test_an_episode_that_is_reset_is_recorded_anew(tmp_path):
+    env = RecordEpisode(Countdown(length=3), tmp_path / "video.mp4")
+    env.reset()
+    env.step(0)
+    play(env)
+    env.close()
+    assert len(read(tmp_path / "video.mp4")[1]) == 4
+    assert os.listdir(tmp_path) == ["video.mp4"]
+
+
+def test_close_keeps_what_was_recorded(tmp_path):
+    env = RecordEpisode(Countdown(length=100), tmp_path / "video.mp4")
+    env.reset()
+    env.step(0)
+    env.close()
+    env.close()
+    assert len(read(tmp_path / "video.mp4")[1]) == 2
+
+
+def test_nothing_is_written_without_an_episode(tmp_path):
+    RecordEpisode(Countdown(), tmp_path / "video.mp4").close()
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("size, even", [((33, 48), (34, 48)), ((32, 47), (32, 48)), ((35, 51), (36, 52))])
+def test_odd_sizes_are_padded(tmp_path, size, even):
+    env = RecordEpisode(Countdown(length=10, size=size), tmp_path / "video.mp4")
+    play(env)
+    env.close()
+    _, frames = read(tmp_path / "video.mp4")
+    assert frames.shape == (11, *even, 3)
+    np.testing.assert_allclose(frames[-1, :24, :40], 100, atol=4)  # The codec smears the seam.
+
+
+@pytest.mark.parametrize("speed, fps", [(1.0, 25), (0.5, 12.5), (1 / 3, 8.33)])
+def test_speed(tmp_path, speed, fps):
+    env = RecordEpisode(Countdown(), tmp_path / "video.mp4", speed=speed)
+    play(env)
+    env.close()
+    (_, _, found), frames = read(tmp_path / "video.mp4")
+    assert found == fps
+    assert len(frames) == 6
+
+
+def test_frames_are_not_kept_in_memory(tmp_path):
+    env = RecordEpisode(Countdown(length=10**6, size=(500, 500)), tmp_path / "video.mp4")
+    env.reset()
+    held = resident_bytes()
+    for _ in range(300):  # 225 MB of pixels.
+        env.step(0)
+    assert resident_bytes() - held < 50e6
+    env.close()
+
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_views_of_arrays_and_an_alpha_channel(tmp_path):
+    class Flipped(Countdown):
+        def render(self):
+            frame = np.zeros([32, 48, 4], np.uint8)
+            frame[:8, :, 0] = 200
+            return frame[::-1]
+
+    env = RecordEpisode(Flipped(), tmp_path / "video.mp4")
+    play(env)
+    env.close()
+    frame = read(tmp_path / "video.mp4")[1][0]
+    assert frame[28, 20, 0] > 180 and frame[4, 20, 0] < 20 and frame[28, 20, 2] < 20
+
+
+@pytest.mark.parametrize("mode", [None, "human", "rgb_array_list"])
+def test_another_render_mode(tmp_path, mode):
+    with pytest.raises(RenderingError, match=f"render_mode is {mode}, not rgb_array"):
+        RecordEpisode(Countdown(render_mode=mode), tmp_path / "video.mp4")
+
+
+@pytest.mark.parametrize("frame", [None, np.zeros([8, 8], np.uint8), np.zeros([8, 8, 3], np.float32), "text"])
+def test_what_is_no_picture(tmp_path, frame):
+    env = Countdown()
+    env.render = lambda: frame
+    with pytest.raises(RenderingError, match=r"can't be recorded: it renders .*, not uint8 \[height, width, 3\]"):
+        RecordEpisode(env, tmp_path / "video.mp4").reset()
+
+
+def test_a_failure_to_render(tmp_path):
+    env = Countdown()
+    env.render = lambda: 1 / 0
+    with pytest.raises(RenderingError, match="can't be rendered: ZeroDivisionError: division by zero"):
+        RecordEpisode(env, tmp_path / "video.mp4").reset()
+
+
+def test_pictures_that_change_their_size(tmp_path):
+    env = RecordEpisode(Countdown(), tmp_path / "video.mp4")
+    env.reset()
+    env.unwrapped._size = (64, 48)
+    with pytest.raises(ValueError, match=r"\[64, 48, 3\] in a video of \[32, 48, 3\]"):
+        env.step(0)
+    env.close()
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    env = RecordEpisode(Countdown(length=200, size=(400, 400)), tmp_path / "gone" / "video.mp4")
+    with pytest.raises(OSError, match="ffmpeg could not write .*gone/video.mp4: .*No such file"):
+        play(env)
+    with pytest.raises(OSError, match="ffmpeg could not write"):
+        env.close()
+
+
+def test_a_discarded_video_leaves_nothing(tmp_path):
+    video = VideoFile(tmp_path / "video.mp4", 32, 48, 30.0)
+    video.write(np.zeros([32, 48, 3], np.uint8))
+    video.discard()
+    assert not os.listdir(tmp_path)
+
+
+def test_environments_without_pixels_are_refused():
+    class Blind(gymnasium.Env):
+        metadata = {"render_modes": ["ansi"]}
+
+    spec = EnvSpec("Blind-v0", entry_point=Blind)
+    with pytest.raises(RenderingError, match=r"'Blind-v0' .* no rgb_array rendering.* \(only ansi\)"):
+        make_env(spec, {"render_mode": "rgb_array"})
+    Blind.metadata = {}
+    with pytest.raises(RenderingError, match="no rendering at all"):
+        check_rendering(spec)
+
+
+def test_environments_with_pixels_are_not_refused():
+    check_rendering(gymnasium.spec("Pendulum-v1"))
+    check_rendering(EnvSpec("Function-v0", entry_point=lambda: Countdown()))
+
+
+def test_an_environment_that_cannot_be_loaded():
+    spec = EnvSpec("Lost-v0", entry_point="agents.no_such_module:Env")
+    with pytest.raises(RenderingError, match="'Lost-v0' can't be rendered: ModuleNotFoundError"):
+        check_rendering(spec)
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "osmesa")
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+    error = rendering_error("HalfCheetah-v5", failure_in("mujoco/osmesa/__init__.py"))
+    assert "apt-get install libosmesa6" in str(error)
+    assert len(str(error).splitlines()) == 2
+    assert "libosmesa6" not in str(rendering_error("Pendulum-v1", failure_in("pygame/draw.py")))
+
+
+def test_mujoco_failures_name_the_way_of_drawing(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    error = rendering_error("HalfCheetah-v5", failure_in("mujoco/egl/__init__.py"))
+    assert str(error) == "environment 'HalfCheetah-v5' can't be rendered: AttributeError: glGetError (MUJOCO_GL=egl)"
+
+
+def failure_in(filename):
+    """An exception that was raised in a file of that name."""
+    try:
+        exec(compile("raise AttributeError('glGetError')", filename, "exec"))
+    except AttributeError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [({}, "osmesa"), ({"DISPLAY": ":0"}, None), ({"MUJOCO_GL": "egl"}, "egl"), ({"DISPLAY": ""}, "osmesa")],
+)
+def test_drawing_without_a_display(monkeypatch, given, expected):
+    monkeypatch.setattr("os.environ", dict(given))
+    monkeypatch.setattr("sys.platform", "linux")
+    render_without_display()
+    assert os.environ.get("MUJOCO_GL") == expected
+    assert os.environ["SDL_VIDEODRIVER"] == "dummy"
+
+
+def test_workers_need_no_tensorflow():
+    code = "import sys, agents.runs.video, agents.runs.environments; assert 'tensorflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
