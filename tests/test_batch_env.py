@@ -551,7 +551,7 @@ def test_a_killed_worker_is_named_and_the_others_close():
     with pytest.raises(WorkerDiedError):
         batch.reset()
     batch.close()
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 5
 
 
 def test_a_slow_worker_times_out_and_its_late_answer_is_not_mixed_up():

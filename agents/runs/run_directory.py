@@ -16,12 +16,14 @@ class RunDirectory:
 
     Attributes:
       path: The folder.
+      timestamp: The time in its name, by which the run can be resumed.
       config_file, metrics_file, checkpoints, train_events, eval_events: What it holds.
     """
 
     def __init__(self, path: str | Path):
         """Names the folder; nothing is read or written."""
         self.path = Path(path)
+        self.timestamp = self.path.name.partition("-")[0]
         self.config_file = self.path / "config.yaml"
         self.metrics_file = self.path / "metrics.jsonl"
         self.checkpoints = self.path / "checkpoints"

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import command_line, runs
 from agents.config import Config, check_environment, load_config
 from agents.runs.run_directory import RunDirectory
+from agents.tools.errors import EnvironmentFailure, NonFiniteError
 
 EXAMPLES = """\
 examples:
@@ -100,8 +101,15 @@ def main(arguments: list[str]) -> None:
         config = load_config(name, **overrides)
         run = RunDirectory.new(options.logdir, name)
     score = None
-    for score in train(config, run):  # noqa: B007 - The last one is reported.
-        pass
+    try:
+        for score in train(config, run):  # noqa: B007 - The last one is reported.
+            pass
+    except (KeyboardInterrupt, EnvironmentFailure, NonFiniteError) as error:
+        interrupted = isinstance(error, KeyboardInterrupt)
+        print("Interrupted." if interrupted else f"error: {error}", file=sys.stderr)
+        again = f"python -m agents.scripts.train --logdir={options.logdir} --timestamp={run.timestamp}"
+        print(f"To go on from the last checkpoint: {again}", file=sys.stderr)
+        raise SystemExit(130 if interrupted else 1) from None
     ended = "This run had ended already" if score is None else f"The last evaluation gave {score:.1f}"
     outdir = run.path / "videos"
     print(f"{ended}. Watch it with: python -m agents.scripts.visualize --logdir={run.path} --outdir={outdir}")

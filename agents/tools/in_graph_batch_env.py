@@ -50,7 +50,7 @@ class InGraphBatchEnv:
                 "a reset at another time would be taken for a step of the episode."
             )
         self._batch_env = batch_env
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self.num_envs = batch_env.num_envs
         self.observation_space = batch_env.single_observation_space
         self.action_space = batch_env.single_action_space
@@ -178,6 +178,6 @@ class InGraphBatchEnv:
     def _keeping_failure(self) -> Iterator[None]:
         try:
             yield
-        except Exception as failure:
+        except BaseException as failure:  # Ctrl-C as well: it may come while Python runs inside of the graph.
             self._failure = failure
             raise
