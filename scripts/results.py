@@ -22,6 +22,7 @@ from typing import Any
 
 from agents.config import load_config
 from agents.runs.metrics import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.tools.errors import UsageError
 
 ROOT = Path(__file__).parent.parent
@@ -72,7 +73,7 @@ def train(logdir: Path, preset: str, seed: int, settings: list[str]) -> dict[str
     command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={folder}", f"--config={preset}"]
     runs = sorted(folder.glob(f"*-{preset}"))
     if runs:
-        command.append(f"--timestamp={runs[-1].name.removesuffix(f'-{preset}')}")
+        command.append(f"--timestamp={RunDirectory(runs[-1]).timestamp}")
     start = time.monotonic()
     ended = subprocess.run([*command, f"--seed={seed}", *settings], capture_output=True, text=True)
     if ended.returncode:

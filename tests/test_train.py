@@ -347,7 +347,56 @@ def test_the_command_trains_goes_on_and_says_where(tmp_path, capsys):
 def test_a_checkpoint_of_other_networks_is_refused(cartpole):
     with pytest.raises(UsageError, match="does not fit"):
         finish(small("cartpole", layers=(16,)), cartpole[0])
-    cartpole[0].prepare(small("cartpole"))
+    assert cartpole[0].load_config() == small("cartpole")
+
+
+def test_ctrl_c_ends_with_how_to_go_on(tmp_path):
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"]
+    command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={tmp_path}", "--config=pendulum", *arguments]
+    process = subprocess.Popen([*command, "--steps=1000000"], stderr=subprocess.PIPE, text=True)
+    try:
+        while not process.stderr.readline().startswith("step "):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    [path] = tmp_path.iterdir()
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert said.splitlines()[-2:] == [
+        "Interrupted.",
+        "To go on from the last checkpoint: python -m agents.scripts.train "
+        f"--logdir={tmp_path} --timestamp={path.name.partition('-')[0]}",
+    ]
+
+
+def test_a_failing_environment_is_reported_with_how_to_go_on(tmp_path, capsys):
+    class Fragile(gymnasium.Env):
+        observation_space = action_space = spaces.Box(-1, 1, (1,))
+
+        def reset(self, *, seed=None, options=None):
+            self._steps = 0
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            self._steps += 1
+            if self._steps > 60:
+                raise ZeroDivisionError("the motor is hot")
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    gymnasium.register("Fragile-v0", Fragile, max_episode_steps=100)
+    arguments = [f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, f"--logdir={tmp_path}", "--config=default", "--env=Fragile-v0", "--env-backend=process"])
+    finally:
+        del gymnasium.registry["Fragile-v0"]
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert "ZeroDivisionError: the motor is hot (environment 0, process" in said
+    assert "in step" in said  # The worker's traceback.
+    assert f"--timestamp={next(tmp_path.iterdir()).name.partition('-')[0]}" in said
 
 
 @pytest.mark.slow

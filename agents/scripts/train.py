@@ -58,11 +58,11 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
         if run:
             print(f"Training in {run.path}; see it with: tensorboard --logdir={run.path.parent}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
-        run.prepare(config)
         runs.start_tensorflow(config.threads)
         learner = runs.Learner(train_envs, eval_envs, config)
         checkpoints = runs.Checkpoints(run.checkpoints, learner.variables())
         checkpoints.load()
+        run.prepare(config)
         metrics = stack.enter_context(contextlib.closing(runs.Metrics(run, learner.step)))
         console = stack.enter_context(contextlib.closing(runs.Console(config.steps, learner.step)))
         metrics.config(config.model_dump())

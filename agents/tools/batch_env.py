@@ -17,7 +17,7 @@ from agents.tools.environment_group import EnvironmentGroup, Infos
 from agents.tools.errors import EnvironmentFailure, InvalidActionError
 from agents.tools.external_process import ExternalProcess
 from agents.tools.shared_arrays import BatchArrays, Layout, anonymous_file, map_block
-from agents.tools.spaces import first_outside, flatten, leaf_spaces, pack
+from agents.tools.spaces import bounds, first_outside, flatten, leaf_spaces, pack
 
 
 class BatchEnv(VectorEnv):
@@ -62,7 +62,7 @@ class BatchEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**descriptions[0]["metadata"], **self.metadata}
         self.render_mode = descriptions[0]["render_mode"]
-        self._action_leaves = leaf_spaces(self.single_action_space)
+        self._action_leaves = [(leaf, *bounds(leaf)) for leaf in leaf_spaces(self.single_action_space)]
         self._needs_reset = np.ones(self.num_envs, bool)
         self._attach()
 
@@ -97,10 +97,10 @@ class BatchEnv(VectorEnv):
             raise ResetNeeded(
                 f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
             )
-        leaves = zip(self._action_leaves, self._arrays.action, flatten(self.single_action_space, actions), strict=True)
-        checked = [_checked_actions(*leaf) for leaf in leaves]
-        for array, leaf in zip(self._arrays.action, checked, strict=True):
-            array[...] = leaf
+        leaves = zip(self._arrays.action, flatten(self.single_action_space, actions), self._action_leaves, strict=True)
+        checked = [_checked_actions(array, leaf, *limits) for array, leaf, limits in leaves]
+        for array, batch in zip(self._arrays.action, checked, strict=True):
+            array[...] = batch
         infos = self._ask(lambda host: host.send_step())
         arrays = self._arrays.copy_results()
         return (
@@ -326,7 +326,7 @@ def _check_alike(descriptions: list[dict[str, Any]]) -> None:
                 )
 
 
-def _checked_actions(space: Any, array: np.ndarray, leaf: Any) -> np.ndarray:
+def _checked_actions(array: np.ndarray, leaf: Any, space: Any, low: Any, high: Any) -> np.ndarray:
     """A leaf of the actions with the type of `array`, where it will go; raises `InvalidActionError`."""
     try:
         batch = np.asarray(leaf)
@@ -336,10 +336,10 @@ def _checked_actions(space: Any, array: np.ndarray, leaf: Any) -> np.ndarray:
         raise InvalidActionError(_describe_wrong_shape(array, leaf))
     if batch.dtype.kind not in ("biuf" if array.dtype.kind == "f" else "biu"):
         raise InvalidActionError(f"Actions of type {batch.dtype} for {space}.")
-    if array.dtype.kind == "f":  # First, because 0.7 may be more than a float32 bound of 0.7.
+    if array.dtype.kind == "f" and batch.dtype != array.dtype:  # 0.7 may be more than a float32 bound of 0.7.
         with np.errstate(over="ignore"):
-            batch = batch.astype(array.dtype, copy=False)
-    index = first_outside(space, batch)
+            batch = batch.astype(array.dtype)
+    index = first_outside(batch, low, high)
     if index is not None:
         raise InvalidActionError(f"The action {batch[index]} of environment {index} is not in {space}.")
     return batch

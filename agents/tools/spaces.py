@@ -90,16 +90,16 @@ def _leaf_element(space: spaces.Space, batch: np.ndarray, row: int, copy: bool) 
     return batch[row, ...].copy() if copy else batch[row, ...]
 
 
-def first_outside(space: Any, batch: np.ndarray) -> int | None:
-    """Index of the first row of a batch of a leaf's elements that is not in the space, or None if all are.
+def first_outside(batch: np.ndarray, low: Any, high: Any) -> int | None:
+    """Index of the first row of a batch of a leaf's elements that is not within the space's bounds, or None.
 
     One comparison for the whole batch: `space.contains`, row by row, takes as long as stepping light environments.
 
     Args:
-      space: A leaf space.
       batch: Array [B, ...]. NaN is in no space.
+      low: See `bounds`.
+      high: See `bounds`.
     """
-    low, high = bounds(space)
     inside = (batch >= low) & (batch <= high)
     if inside.all():
         return None
