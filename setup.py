@@ -22,8 +22,8 @@ REQUIRED = [
     "tqdm",  # The progress line.
 ]
 EXTRAS = {
-    "mujoco": ["mujoco>=3.1"],
-    "test": ["pytest", "hypothesis", "scipy", "ruff", "mypy", "mujoco>=3.1"],
+    "mujoco": ["gymnasium[mujoco]>=1.1"],
+    "test": ["pytest", "hypothesis", "scipy", "ruff", "mypy", "gymnasium[mujoco]>=1.1"],
 }
 
 setup(

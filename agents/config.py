@@ -28,13 +28,12 @@ if TYPE_CHECKING:
 
 PRESETS = Path(__file__).parent / "presets"
 
-# Where an environment's entry point begins like this, the package on the left of the pair is needed, and installed by
-# the words on its right.
+# Where an environment's entry point begins like this, these packages are needed, and come with this extra of Gymnasium.
 _REQUIRED_PACKAGES = {
-    "gymnasium.envs.mujoco": ("mujoco", "mujoco"),
-    "gymnasium.envs.box2d": ("Box2D", "'gymnasium[box2d]'"),
-    "gymnasium.envs.phys2d": ("jax", "'gymnasium[jax]'"),
-    "gymnasium.envs.tabular": ("jax", "'gymnasium[jax]'"),
+    "gymnasium.envs.mujoco": (("mujoco", "imageio"), "mujoco"),
+    "gymnasium.envs.box2d": (("Box2D",), "box2d"),
+    "gymnasium.envs.phys2d": (("jax",), "jax"),
+    "gymnasium.envs.tabular": (("jax",), "jax"),
 }
 
 LayerSize = Annotated[int, Field(strict=True, ge=1, le=65_536)]
@@ -392,9 +391,12 @@ def _check_packages(spec: EnvSpec) -> None:
                 f"environment '{spec.id}' is no longer part of Gymnasium{'' if newest == spec.version else hint}"
             )
         return
-    for prefix, (package, requirement) in _REQUIRED_PACKAGES.items():
-        if spec.entry_point.startswith((f"{prefix}.", f"{prefix}:")) and importlib.util.find_spec(package) is None:
+    for prefix, (packages, extra) in _REQUIRED_PACKAGES.items():
+        if not spec.entry_point.startswith((f"{prefix}.", f"{prefix}:")):
+            continue
+        missing = [package for package in packages if importlib.util.find_spec(package) is None]
+        if missing:
             raise UsageError(
-                f"environment '{spec.id}' needs the package {package}, which is not installed\n"
-                f"pip install {requirement}"
+                f"environment '{spec.id}' needs the package {missing[0]}, which is not installed\n"
+                f"pip install 'gymnasium[{extra}]'"
             )

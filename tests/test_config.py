@@ -15,7 +15,7 @@ from agents.config import PRESETS, Config, check_environment, load_config, prese
 from agents.tools.errors import UsageError
 
 MUJOCO = ["ant", "cheetah", "hopper", "humanoid", "reacher", "walker"]
-CLASSIC = ["acrobot", "cartpole", "mountain_car_continuous", "pendulum"]
+CLASSIC = ["acrobot", "cartpole", "default", "mountain_car_continuous", "pendulum"]
 
 AWKWARD = "?:-,[]{}#&*!|>'\"%@`\\ \n\t~=<0a"
 TEXTS = (
@@ -229,12 +229,12 @@ def test_many_mistakes_take_three_lines():
 
 @pytest.mark.parametrize("size, nearest", [(60, 64), (100, 128), (4096, 2048), (3, 2), (2000, 2048)])
 def test_minibatches_that_leave_a_rest(size, nearest):
-    first, second = refused("cartpole", minibatch_size=size)
+    first, second = refused("default", minibatch_size=size)
     assert first == (
         f"minibatch_size: {size} does not divide the 2048 steps of a rollout (8 num_envs x 256 rollout_length)"
     )
     assert second == f"the nearest size that does is {nearest}"
-    assert load_config("cartpole", minibatch_size=nearest).minibatch_size == nearest
+    assert load_config("default", minibatch_size=nearest).minibatch_size == nearest
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ def test_environments_that_do_not_exist(env, message):
 @pytest.mark.parametrize(
     "env, package, command",
     [
-        ("HalfCheetah-v5", "mujoco", "pip install mujoco"),
-        ("HalfCheetah-v4", "mujoco", "pip install mujoco"),
+        ("HalfCheetah-v5", "mujoco", "pip install 'gymnasium[mujoco]'"),
+        ("HalfCheetah-v4", "mujoco", "pip install 'gymnasium[mujoco]'"),
         ("LunarLander-v3", "Box2D", "pip install 'gymnasium[box2d]'"),
         ("ALE/Pong-v5", "ale_py", "pip install ale-py, and write ale_py:ALE/Pong-v5"),
     ],
