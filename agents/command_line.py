@@ -6,6 +6,8 @@ import argparse
 import copy
 import inspect
 import json
+import os
+import shutil
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +101,12 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
         lines = str(error).splitlines()[:3]
         print("error: " + "\n  ".join(lines), file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def interpreter() -> str:
+    """How people call the Python that runs this: by its path, unless it is the one that `python` finds."""
+    found = shutil.which("python")
+    return "python" if found and Path(found) == Path(sys.executable) else os.path.relpath(sys.executable)
 
 
 def option_name(field: str) -> str:

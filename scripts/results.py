@@ -1,7 +1,7 @@
 """Trains presets over seeds and writes RESULTS.md and results.json.
 
-    scripts/results.py pendulum cartpole --seeds=10
-    scripts/results.py cheetah --seeds=1 --steps=100000 --at-once=1 --env-backend=process
+    python scripts/results.py pendulum cartpole --seeds=10
+    python scripts/results.py cheetah --seeds=1 --steps=100000 --at-once=1 --env-backend=process
 
 As many runs at a time as there are cores. Runs that have ended are kept, and those that were stopped are resumed, so
 that the same command can be given again; each preset that is named replaces its row in both files.
@@ -33,12 +33,27 @@ PUBLISHED: dict[str, dict[str, float]] = {
     "cartpole": {"RL-Zoo, 100k steps": 500, "CleanRL, 500k steps": 490},
     "acrobot": {"RL-Zoo, 1M steps": -73.5, "CleanRL, 500k steps": -86.4},
     "mountain_car_continuous": {"RL-Zoo, 20k steps": 88},
-    "reacher": {"TF-Agents": -7.7, "Tianshou": -4.1},
-    "cheetah": {"CleanRL": 1443, "RL-Zoo": 5819, "TF-Agents": 4239, "Tianshou": 5784},
-    "hopper": {"CleanRL": 2383, "RL-Zoo": 2410, "TF-Agents": 2530, "Tianshou": 2609},
-    "walker": {"CleanRL": 2288, "RL-Zoo": 3479, "TF-Agents": 2971, "Tianshou": 3589},
-    "ant": {"RL-Zoo": 1327, "Tianshou": 3258},
-    "humanoid": {"CleanRL": 716, "Tianshou": 787},
+    "reacher": {"TF-Agents, 1M steps": -7.7, "Tianshou, 1M steps": -4.1},
+    "cheetah": {
+        "CleanRL, 1M steps": 1443,
+        "RL-Zoo, 1M steps": 5819,
+        "TF-Agents, 1M steps": 4239,
+        "Tianshou, 1M steps": 5784,
+    },
+    "hopper": {
+        "CleanRL, 1M steps": 2383,
+        "RL-Zoo, 1M steps": 2410,
+        "TF-Agents, 1M steps": 2530,
+        "Tianshou, 1M steps": 2609,
+    },
+    "walker": {
+        "CleanRL, 1M steps": 2288,
+        "RL-Zoo, 1M steps": 3479,
+        "TF-Agents, 1M steps": 2971,
+        "Tianshou, 1M steps": 3589,
+    },
+    "ant": {"RL-Zoo, 1M steps": 1327, "Tianshou, 1M steps": 3258},
+    "humanoid": {"CleanRL, 1M steps": 716, "Tianshou, 1M steps": 787},
 }
 
 
@@ -137,7 +152,7 @@ def markdown(table: dict[str, Any]) -> str:
 def command_of(preset: str, options: argparse.Namespace, settings: list[str]) -> str:
     """The command that makes one row."""
     given = [f"--seeds={options.seeds}", f"--at-once={options.at_once}", *settings]
-    return " ".join(["scripts/results.py", preset, *given])
+    return " ".join(["python scripts/results.py", preset, *given])
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -56,7 +56,8 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
         train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
         eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
         if run:
-            print(f"Training in {run.path}; see it with: tensorboard --logdir={run.path.parent}", file=sys.stderr)
+            see = f"{command_line.interpreter()} -m tensorboard.main --logdir={run.path.parent}"
+            print(f"Training in {run.path}; see it with: {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         runs.start_tensorflow(config.threads)
         learner = runs.Learner(train_envs, eval_envs, config)
@@ -107,12 +108,12 @@ def main(arguments: list[str]) -> None:
     except (KeyboardInterrupt, EnvironmentFailure, NonFiniteError) as error:
         interrupted = isinstance(error, KeyboardInterrupt)
         print("Interrupted." if interrupted else f"error: {error}", file=sys.stderr)
-        again = f"python -m agents.scripts.train --logdir={options.logdir} --timestamp={run.timestamp}"
-        print(f"To go on from the last checkpoint: {again}", file=sys.stderr)
+        again = f"-m agents.scripts.train --logdir={options.logdir} --timestamp={run.timestamp}"
+        print(f"To go on from the last checkpoint: {command_line.interpreter()} {again}", file=sys.stderr)
         raise SystemExit(130 if interrupted else 1) from None
     ended = "This run had ended already" if score is None else f"The last evaluation gave {score:.1f}"
-    outdir = run.path / "videos"
-    print(f"{ended}. Watch it with: python -m agents.scripts.visualize --logdir={run.path} --outdir={outdir}")
+    watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
+    print(f"{ended}. Watch it with: {command_line.interpreter()} {watch}")
 
 
 if __name__ == "__main__":
