@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import tempfile
 import time
 from pathlib import Path
 
@@ -127,5 +127,8 @@ def check_writable(folder: str | Path, option: str) -> None:
         existing = existing.parent
     if not existing.is_dir():
         raise UsageError(f"{option}={folder}: {existing} is not a folder")
-    if not os.access(existing, os.W_OK | os.X_OK):
-        raise UsageError(f"{option}={folder}: {existing} is not writable")
+    try:
+        with tempfile.TemporaryFile(dir=existing):  # Permissions would not tell: root has all, on read-only disks too.
+            pass
+    except OSError as error:
+        raise UsageError(f"{option}={folder}: {existing} is not writable ({error.strerror})") from None

@@ -59,11 +59,13 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
             see = f"{command_line.interpreter()} -m tensorboard.main --logdir={run.path.parent}"
             print(f"Training in {run.path}; see it with: {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
+        if not run.config_file.is_file():
+            run.prepare(config)
         runs.start_tensorflow(config.threads)
         learner = runs.Learner(train_envs, eval_envs, config)
         checkpoints = runs.Checkpoints(run.checkpoints, learner.variables())
         checkpoints.load()
-        run.prepare(config)
+        run.prepare(config)  # Settings of a resumed run may have changed; now they are known to fit its checkpoint.
         metrics = stack.enter_context(contextlib.closing(runs.Metrics(run, learner.step)))
         console = stack.enter_context(contextlib.closing(runs.Console(config.steps, learner.step)))
         metrics.config(config.model_dump())
