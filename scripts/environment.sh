@@ -26,6 +26,8 @@ make_venv() {
   "$base" -c 'import venv, ensurepip' 2>/dev/null || fail "$base has no venv module. On Debian and Ubuntu: apt-get install python3-venv"
   echo "Creating .venv with $("$base" --version)." >&2
   "$base" -m venv --clear "$root/.venv" || fail "could not create $root/.venv"
+  # The pip that comes with Python 3.10 searches for minutes for versions that go together.
+  "$python" -m pip install --quiet --disable-pip-version-check --upgrade pip || fail "pip could not be upgraded; see above"
 }
 
 install() {
