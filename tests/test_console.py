@@ -20,7 +20,7 @@ def test_plain_lines_say_what_matters(capsys):
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "step 10,000: evaluation -150.0 +- 20.1, training episodes none ended yet, 2,000 steps/s, 45 s left",
+        "step 10,000: evaluation -150.0 +- 20.1, training episodes not reported yet, 2,000 steps/s, 45 s left",
         "step 100,000: evaluation -150.0 +- 20.1, training episodes -1234.6, 2,500 steps/s, done",
     ]
 

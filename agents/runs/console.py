@@ -39,7 +39,7 @@ class Console:
         if not self._live:
             spread = f"{scalars['eval/return_mean']:.1f} +- {scalars['eval/return_std']:.1f}"
             left = f"{(self._total - step) / max(rate, 1e-9):.0f} s left" if step < self._total else "done"
-            training = self._numbers.get("return", "none ended yet")
+            training = self._numbers.get("return", "not reported yet")
             print(
                 f"step {step:,}: evaluation {spread}, training episodes {training}, {rate:,.0f} steps/s, {left}",
                 file=sys.stderr,
