@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from agents.config import load_config
-from agents.runs.curves import draw_curves
 from agents.runs.metrics import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
@@ -238,13 +237,6 @@ def copied(run, path, **settings):
     copy = RunDirectory(path)
     copy.prepare(run.load_config(**settings))
     return copy
-
-
-def test_curves_of_what_there_is(tmp_path):
-    rows = [{"step": 1, "episode/return": 2.0}, {"step": 2, "losses/value": float("nan")}]
-    for number in range(3):
-        draw_curves(rows[:number], tmp_path / f"{number}.png", "title")
-        assert (tmp_path / f"{number}.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.skipif(
