@@ -169,8 +169,12 @@ def test_calls_gets_and_sets_through_wrappers():
 
 
 def test_tells_which_environment_it_uses():
+    class Busy(list):
+        def __setitem__(self, item, env):
+            seen.append(env)
+
     seen = []
-    group = EnvironmentGroup([Counter, Counter], on_env=seen.append)
+    group = EnvironmentGroup([Counter, Counter], busy=Busy([-1]))
     layout = Layout(2, Counter.observation_space, Counter.action_space)
     arrays = BatchArrays(layout, aligned_empty(layout.size))
     group.attach(arrays, 0, autoreset=True)

@@ -76,8 +76,7 @@ class Agent:
 
     def iterate(self):
         """Scalars and arrays of one iteration, in numpy."""
-        self.collect()
-        return tf.nest.map_structure(lambda tensor: tensor.numpy(), dict(self.ppo.train()))
+        return tf.nest.map_structure(lambda tensor: tensor.numpy(), dict(self.ppo.train(self.collect())))
 
     def variables(self):
         return {name: variable.numpy() for name, variable in self.ppo.variables().items()}
@@ -263,7 +262,7 @@ def test_training_is_one_xla_program():
 
     @tf.function(autograph=False)
     def iteration():
-        return simulate(agent.batch_env, agent.ppo, 4), agent.ppo.train()
+        return agent.ppo.train(simulate(agent.batch_env, agent.ppo, 4))
 
     graph = iteration.get_concrete_function().graph.as_graph_def()
     functions = {one.signature.name: one for one in graph.library.function}
@@ -273,7 +272,7 @@ def test_training_is_one_xla_program():
     # Everything that learns is inside.
     assert "MatMul" in {node.op for node in called[0].node_def}
     assert "MatMul" not in {node.op for node in graph.node}
-    assert "HloModule" in agent.ppo.train.experimental_get_compiler_ir()(stage="hlo")
+    assert "HloModule" in agent.ppo.train.experimental_get_compiler_ir(agent.collect())(stage="hlo")
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

@@ -68,7 +68,7 @@ def test_copied_results_are_as_they_were_and_stay_so(num_envs, observation_space
     mine, _ = make(num_envs, observation_space, spaces.Discrete(2))
     fill(results(mine), seed=1)
     expected = [array.copy() for array in results(mine)]
-    copies = results(mine.copy_results())
+    copies = results(shared_arrays.Results(mine.layout, mine.copy_results()))
     fill(results(mine), seed=2)
     for copy, value in zip(copies, expected, strict=True):
         assert (copy.dtype, copy.shape) == (value.dtype, value.shape)

@@ -32,7 +32,7 @@ class PPO:
     """
 
     def __init__(self, batch_env: InGraphBatchEnv, config: Config):
-        """Makes networks, normalisers, optimizer and memory.
+        """Makes networks, normalisers, optimizer and memory for what was chosen.
 
         Args:
           batch_env: The environments to learn from, B of them.
@@ -61,17 +61,7 @@ class PPO:
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._sample: tf.Variable = self._make_sample()
-        self._memory = Memory(
-            config.rollout_length,
-            AttrDict(
-                observ=batch_env.observ,
-                sample=self._sample,
-                reward=batch_env.reward,
-                terminated=batch_env.terminated,
-                truncated=batch_env.truncated,
-                final_observ=batch_env.final_observ,
-            ),
-        )
+        self._samples = Memory(config.rollout_length, self._sample)
 
     # Acting: what `simulate` calls.
 
@@ -85,9 +75,8 @@ class PPO:
         return action
 
     def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
-        """Remembers a step."""
-        remembered = {name: transition[name] for name in transition if name != "action"}
-        self._memory.write(step, AttrDict(remembered, sample=tf.convert_to_tensor(self._sample)))
+        """Remembers what was chosen; the rest of the rollout is what `simulate` returns."""
+        self._samples.write(step, tf.convert_to_tensor(self._sample))
 
     def end_episode(self, mask: tf.Tensor) -> None:
         """Nothing to do: episodes are told apart in `train`."""
@@ -99,8 +88,11 @@ class PPO:
     # Learning: what happens after a rollout.
 
     @tf.function(jit_compile=True, autograph=False)
-    def train(self) -> AttrDict:
-        """Learns from the rollout in memory, as one XLA program.
+    def train(self, rollout: AttrDict) -> AttrDict:
+        """Learns from a rollout, as one XLA program.
+
+        Args:
+          rollout: What `simulate` returned: `observ`, `reward`, `terminated`, `truncated`, `final_observ` [T, B, ...].
 
         Returns:
           `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for each of `observ`,
@@ -109,7 +101,7 @@ class PPO:
         """
         learning_rate = self._learning_rate()
         self._optimizer.learning_rate.assign(learning_rate)
-        rollout = self._memory.read()
+        rollout = AttrDict(rollout, sample=self._samples.read())
         batch, report = self._look_back(rollout)
         scalars, gradients = self._update(batch)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)

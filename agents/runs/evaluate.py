@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents.ppo.policy import Policy
+from agents.runs.tensorflow_setup import one_thread_for_small_operations
 from agents.tools.attr_dict import AttrDict
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
 from agents.tools.simulation import simulate
@@ -59,7 +60,7 @@ class Evaluation:
         returns = np.zeros(self._envs.num_envs, np.float32)
         lengths = np.zeros(self._envs.num_envs, np.int32)
         under_way = np.ones(self._envs.num_envs, bool)
-        with self._envs.raising():
+        with self._envs.raising(), one_thread_for_small_operations():
             self._envs.reset(seed=self._seeds)
             for steps in range(STEPS_A_CALL, LONGEST_EPISODE + 1, STEPS_A_CALL):
                 episodes = self._simulate()

@@ -13,6 +13,7 @@ from agents.config import Config
 from agents.ppo import PPO
 from agents.runs.evaluate import Evaluation
 from agents.runs.seeds import Seeds
+from agents.runs.tensorflow_setup import one_thread_for_small_operations
 from agents.tools.attr_dict import AttrDict
 from agents.tools.errors import NonFiniteError
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
@@ -77,7 +78,7 @@ class Learner:
         """
         self._step_before = self.step
         start = time.perf_counter()
-        with self._envs.raising():
+        with self._envs.raising(), one_thread_for_small_operations():
             self._results = self._iteration()
         self._check_finite()
         episodes = self._results.episodes
@@ -118,8 +119,9 @@ class Learner:
         return {name: array.numpy() for name, array in self._results.learned.arrays.items()}
 
     def _collect_and_learn(self) -> AttrDict:
-        episodes = simulate(self._envs, self._ppo, self._config.rollout_length)
-        return AttrDict(episodes=episodes, learned=self._ppo.train())
+        rollout = simulate(self._envs, self._ppo, self._config.rollout_length)
+        episodes = AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length")})
+        return AttrDict(episodes=episodes, learned=self._ppo.train(rollout))
 
     def _begin_report(self) -> None:
         self._returns: list[np.ndarray] = []

@@ -38,6 +38,17 @@ def start_tensorflow(threads: int) -> None:
         tf.config.list_logical_devices()
 
 
+def one_thread_for_small_operations() -> contextlib.AbstractContextManager[None]:
+    """Context for graph calls that are loops of small operations: runs one after another in the calling thread.
+
+    Handing each operation to a pool of threads takes as long as the operation. Large ones are still divided among
+    TensorFlow's threads, and a compiled program is a single operation.
+    """
+    import tensorflow as tf
+
+    return tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR")
+
+
 @contextlib.contextmanager
 def _without_noise() -> Iterator[None]:
     """Holds back what is written to the descriptor of stderr, by C++ too, and passes on what is not known as noise."""

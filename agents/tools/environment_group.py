@@ -6,7 +6,7 @@ The same code runs in worker processes and, for environments that live in the pa
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, MutableSequence, Sequence
 from typing import Any
 
 import gymnasium
@@ -14,7 +14,7 @@ import numpy as np
 
 from agents.tools.errors import EnvironmentRaisedError
 from agents.tools.shared_arrays import BatchArrays
-from agents.tools.spaces import element, flatten, leaf_spaces
+from agents.tools.spaces import elements, flatten, leaf_spaces
 
 Infos = list[tuple[int, dict[str, Any], dict[str, Any] | None]]
 
@@ -24,26 +24,26 @@ class EnvironmentGroup:
 
     Attributes:
       envs: The environments.
-      on_env: Called with an environment's number before it is used, so that a crash can be told from outside.
+      busy: Its only item is the environment that is being used, so that a crash can be told from outside.
     """
 
     def __init__(
         self,
         constructors: Sequence[Callable[[], gymnasium.Env]],
         start: int = 0,
-        on_env: Callable[[int], None] = lambda env: None,
+        busy: MutableSequence[int] | memoryview | None = None,
     ):
         """Makes the environments.
 
         Args:
           constructors: One for each environment.
           start: The first environment's number in the batch.
-          on_env: See above.
+          busy: See above.
 
         Raises:
           EnvironmentRaisedError: A constructor failed; the environments made before were closed.
         """
-        self.on_env = on_env
+        self.busy = [-1] if busy is None else busy
         self.envs: list[gymnasium.Env] = []
         self._start = start
         try:
@@ -85,27 +85,29 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: An environment failed.
         """
-        arrays = self._arrays
+        arrays, busy, autoreset = self._arrays, self.busy, self._autoreset
         infos: Infos = []
-        for env, environment in enumerate(self.envs):
-            row = self._start + env
-            self.on_env(env)
-            try:
-                # A copy, because an environment may keep its action while the row already holds the next one.
-                action = element(self.action_space, arrays.action, row, copy=True)
+        # A copy, because an environment may keep its action while the row already holds the next one.
+        actions = [leaf[self._start : self._start + len(self.envs)].copy() for leaf in arrays.action]
+        env = 0
+        try:
+            for environment, action in zip(self.envs, elements(self.action_space, actions), strict=True):
+                busy[0] = env
+                row = self._start + env
                 observ, reward, terminated, truncated, info = environment.step(action)
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated
-                if not self._autoreset:
+                if not autoreset:
                     infos.append((row, info, None))
                 elif terminated or truncated:
                     self._write(arrays.final_observ, row, observ)
                     observ, reset_info = environment.reset()
                     infos.append((row, reset_info, info))
                 self._write(arrays.observ, row, observ)
-            except (Exception, SystemExit) as error:
-                raise self._failure(env, "step", error) from error
+                env += 1
+        except (Exception, SystemExit) as error:
+            raise self._failure(env, "step", error) from error
         return infos
 
     def reset(self, options: dict[str, Any] | None = None) -> Infos:
@@ -123,7 +125,7 @@ class EnvironmentGroup:
             row = self._start + env
             if not arrays.mask[row]:
                 continue
-            self.on_env(env)
+            self.busy[0] = env
             seed = int(arrays.seed[row])
             try:
                 observ, info = environment.reset(seed=None if seed < 0 else seed, options=options)
@@ -178,7 +180,7 @@ class EnvironmentGroup:
                 )
 
     def _guard(self, env: int, action: str, function: Callable[[], Any]) -> Any:
-        self.on_env(env)
+        self.busy[0] = env
         try:
             return function()
         except (Exception, SystemExit) as error:

@@ -22,8 +22,8 @@ import numpy as np
 from agents.tools import worker
 from agents.tools.channel import BUSY_ENV, COMMAND, LINE_BYTES, STATUS, Channel, ChannelClosed, map_line
 from agents.tools.environment_group import Infos
-from agents.tools.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
-from agents.tools.shared_arrays import BatchArrays, Layout, anonymous_file, map_block
+from agents.tools.errors import EnvironmentFailure, EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
+from agents.tools.shared_arrays import BatchArrays, Layout, Results, anonymous_file, map_block
 from agents.tools.spaces import element, flatten, pack
 
 Constructor = Callable[[], gymnasium.Env]
@@ -228,12 +228,18 @@ class ExternalProcess:
           WorkerTimeoutError: No answer in time. The answer, should it come, will not be taken for a later one.
         """
         self._check_open()
-        with self._typed_failures() as timeout:
-            self._channel.wait_count(self._sequence, timeout)
-            status = self._channel.line[STATUS]
-            data = self._channel.receive(self._sequence, timeout)[0] if status != worker.DONE else b""
+        channel, sequence, data = self._channel, self._sequence, b""
+        try:
+            channel.wait_count(sequence, self._patience)
+            status = channel.line[STATUS]
+            if status != worker.DONE:
+                data = channel.receive(sequence, self._patience)[0]
+        except (ChannelClosed, TimeoutError) as failure:
+            raise self._typed(failure) from None
         self._answered = self._sequence
-        content = cloudpickle.loads(data) if data else []
+        if not data:
+            return []
+        content = cloudpickle.loads(data)
         if status == worker.EXCEPTION:
             summary, traceback_text, env, type_name = content
             raise EnvironmentRaisedError(summary, traceback_text, env, type_name, self.pid, self._steps)
@@ -257,8 +263,10 @@ class ExternalProcess:
         self._channel.line[COMMAND] = command
         self._channel.raise_count(self._sequence)
         if data:
-            with self._typed_failures() as timeout:
-                self._channel.send(self._sequence, data, timeout, descriptors)
+            try:
+                self._channel.send(self._sequence, data, self._patience, descriptors)
+            except (ChannelClosed, TimeoutError) as failure:
+                raise self._typed(failure) from None
 
     def _settle(self) -> None:
         """Waits for an answer that nobody took: before the arrays change, and so that it isn't taken for the next."""
@@ -279,21 +287,21 @@ class ExternalProcess:
             self.close()
             raise
 
-    @contextlib.contextmanager
-    def _typed_failures(self) -> Iterator[float]:
-        """Gives the seconds to wait, and says what it means when the channel fails."""
-        timeout = self._timeout if self._ready else self._start_timeout
+    @property
+    def _patience(self) -> float:
+        """Seconds that an answer may take."""
+        return self._timeout if self._ready else self._start_timeout
+
+    def _typed(self, failure: ChannelClosed | TimeoutError) -> EnvironmentFailure:
+        """What it means that the channel failed."""
+        if isinstance(failure, TimeoutError):
+            message = f"A worker process did not answer within {self._patience:g} seconds"
+            return WorkerTimeoutError(message, self._busy_env(), self.pid, self._steps)
         try:
-            yield timeout
-        except ChannelClosed:
-            try:
-                exit_code = self._process.wait(timeout=1)
-            except subprocess.TimeoutExpired:
-                exit_code = None
-            raise WorkerDiedError(exit_code, self._busy_env(), self.pid, self._steps) from None
-        except TimeoutError:
-            message = f"A worker process did not answer within {timeout:g} seconds"
-            raise WorkerTimeoutError(message, self._busy_env(), self.pid, self._steps) from None
+            exit_code = self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            exit_code = None
+        return WorkerDiedError(exit_code, self._busy_env(), self.pid, self._steps)
 
     def _busy_env(self) -> int | None:
         """The environment that the worker is at; None if it is at none of several."""
@@ -315,7 +323,7 @@ class ExternalProcess:
     def _result(self) -> tuple[Any, ...]:
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         answer: Infos = self.receive()
-        arrays = self._arrays.copy_results()
+        arrays = Results(self._arrays.layout, self._arrays.copy_results())
         for row, info, final_info in answer:
             infos[row - self._start].update(info)
             if final_info is not None:

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch_env import BatchEnv
+from agents.tools.shared_arrays import Field, Layout, Results, aligned_empty
 from agents.tools.spaces import flatten, leaf_spaces, pack
 
 
@@ -51,9 +52,13 @@ class InGraphBatchEnv:
             )
         self._batch_env = batch_env
         self._failure: BaseException | None = None
+        # A BatchEnv has the block of bytes already.
+        self._stepper = batch_env.step_packed if isinstance(batch_env, BatchEnv) else self._step_any
         self.num_envs = batch_env.num_envs
         self.observation_space = batch_env.single_observation_space
         self.action_space = batch_env.single_action_space
+        self._layout = Layout(self.num_envs, self.observation_space, self.action_space)
+        self.packed_spec = tf.TensorSpec([self._layout.size], tf.uint8)
         self.observ = self._variables(self.observation_space, "observ")
         self.action = self._variables(self.action_space, "action")
         self.reward = self._variable((), tf.float32, "reward")
@@ -64,7 +69,7 @@ class InGraphBatchEnv:
         self.episode_length = self._variable((), tf.int32, "episode_length")
 
     def simulate(self, action: Any) -> AttrDict:
-        """Steps the environments, as an operation of the graph.
+        """Steps the environments and keeps what they gave in the variables, as an operation of the graph.
 
         Args:
           action: Structure of tensors [B, ...] of the action space's types.
@@ -75,17 +80,40 @@ class InGraphBatchEnv:
         Raises:
           InvalidActionError, EnvironmentFailure: As the environments do; inside of `raising()` when called in a graph.
         """
-        results = AttrDict(
-            observ=self.observ,
-            reward=self.reward,
-            terminated=self.terminated,
-            truncated=self.truncated,
-            final_observ=self.final_observ,
-        )
-        outcome = self._call(self._step, flatten(self.action_space, action), results)
-        self._assign(self.action, action)
-        self._assign(results, outcome)
+        outcome = self.unpack(self.step(action))
+        self.keep(action, outcome)
         return AttrDict({name: outcome[name] for name in ("reward", "terminated", "truncated", "final_observ")})
+
+    # What `simulate()` is made of. The loop over many steps uses these: it keeps only its last step in the variables.
+
+    def step(self, action: Any) -> tf.Tensor:
+        """Steps the environments, and returns what they gave as one block of bytes, uint8 [size]; see `unpack`.
+
+        One array and not five: each that comes back from Python costs as much as a layer of a small network.
+        """
+        packed = tf.numpy_function(self._step, flatten(self.action_space, action), tf.uint8)
+        packed.set_shape(self.packed_spec.shape)
+        return packed
+
+    def unpack(self, packed: tf.Tensor) -> AttrDict:
+        """From blocks, uint8 [..., size], to `observ`, `reward`, `terminated`, `truncated` and `final_observ`."""
+        layout = self._layout
+        observ, final_observ = (
+            pack(self.observation_space, [_read(field, packed) for field in fields])
+            for fields in (layout.observ, layout.final_observ)
+        )
+        return AttrDict(
+            observ=observ,
+            reward=tf.cast(_read(layout.reward, packed), tf.float32),
+            terminated=_read(layout.terminated, packed),
+            truncated=_read(layout.truncated, packed),
+            final_observ=final_observ,
+        )
+
+    def keep(self, action: Any, outcome: AttrDict) -> None:
+        """Assigns a step's action and what `unpack` gave for it to the variables."""
+        variables = AttrDict({name: getattr(self, name) for name in outcome}, action=self.action)
+        self._assign(variables, AttrDict(outcome, action=action))
 
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
         """Resets environments, as an operation of the graph.
@@ -99,8 +127,9 @@ class InGraphBatchEnv:
         """
         mask = tf.ones([self.num_envs], tf.bool) if mask is None else mask
         seed = tf.fill([self.num_envs], tf.constant(-1, tf.int64)) if seed is None else seed
-        results = AttrDict(observ=self.observ)
-        observ = self._call(self._reset, [mask, seed], results).observ
+        packed = tf.numpy_function(self._reset, [mask, seed], tf.uint8)
+        packed.set_shape(self.packed_spec.shape)
+        observ = self.unpack(packed).observ
         self._assign(self.observ, observ)
         for variable in (self.reward, self.terminated, self.truncated, self.episode_return, self.episode_length):
             variable.assign(tf.where(mask, tf.zeros_like(variable), variable))
@@ -130,54 +159,59 @@ class InGraphBatchEnv:
     def _assign(self, variables: Any, values: Any) -> None:
         tf.nest.map_structure(lambda variable, value: variable.assign(value), variables, values)
 
-    def _call(self, function: Any, inputs: list[tf.Tensor], results: AttrDict) -> AttrDict:
-        """Calls Python from the graph; what it returns has the structure, types and shapes of `results`."""
-        variables = tf.nest.flatten(results)
-        outputs = tf.numpy_function(function, inputs, [variable.dtype for variable in variables])
-        outputs = tf.nest.flatten(outputs)  # A single one comes without a list.
-        for output, variable in zip(outputs, variables, strict=True):
-            output.set_shape(variable.shape)
-        return tf.nest.pack_sequence_as(results, outputs)
+    # These run in Python. TensorFlow takes over the block that they return without copying, so it must be a fresh one.
 
-    # These run in Python. TensorFlow takes over the arrays that they return without copying, where they are aligned,
-    # so they must be fresh ones; those of a BatchEnv are. Their order is that of `tf.nest`, by name.
-
-    def _step(self, *actions: np.ndarray) -> list[np.ndarray]:
-        with self._keeping_failure():
-            batch_env = self._batch_env
-            observ, reward, terminated, truncated, infos = batch_env.step(pack(self.action_space, actions))
-            return self._fresh(
-                *flatten(self.observation_space, self._final_observ(observ, infos)),
-                *flatten(self.observation_space, observ),
-                np.asarray(reward, np.float32),
-                terminated,
-                truncated,
-            )
-
-    def _reset(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
-        with self._keeping_failure():
-            seeds = [None if one < 0 else int(one) for one in seed]
-            observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
-            return self._fresh(*flatten(self.observation_space, observ))
-
-    def _fresh(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        return list(arrays) if isinstance(self._batch_env, BatchEnv) else [np.array(array) for array in arrays]
-
-    def _final_observ(self, observ: Any, infos: dict[str, Any]) -> Any:
-        """Rows of final observations for all environments; Gymnasium's own batches give a list of those there are."""
-        final_observ = infos.get("final_obs", observ)
-        if getattr(final_observ, "dtype", None) != np.dtype(object):
-            return final_observ
-        rows = [leaf.copy() for leaf in flatten(self.observation_space, observ)]
-        for row in np.flatnonzero(infos["_final_obs"]):
-            for leaf, value in zip(rows, flatten(self.observation_space, final_observ[row]), strict=True):
-                leaf[row] = value
-        return pack(self.observation_space, rows)
-
-    @contextlib.contextmanager
-    def _keeping_failure(self) -> Iterator[None]:
+    def _step(self, *actions: np.ndarray) -> np.ndarray:
         try:
-            yield
+            return self._stepper(pack(self.action_space, actions))
         except BaseException as failure:  # Ctrl-C as well: it may come while Python runs inside of the graph.
             self._failure = failure
             raise
+
+    def _reset(self, mask: np.ndarray, seed: np.ndarray) -> np.ndarray:
+        seeds = [None if one < 0 else int(one) for one in seed]
+        try:
+            observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
+        except BaseException as failure:
+            self._failure = failure
+            raise
+        return self._packed(observ)
+
+    def _step_any(self, action: Any) -> np.ndarray:
+        """Steps a vector environment that does not give blocks by itself."""
+        observ, reward, terminated, truncated, infos = self._batch_env.step(action)
+        block = self._packed(observ)
+        results = Results(self._layout, block)
+        results.reward[:], results.terminated[:], results.truncated[:] = reward, terminated, truncated
+        # Gymnasium's own batches give an array of objects, with final observations in some rows.
+        final_observ = infos.get("final_obs")
+        if isinstance(final_observ, np.ndarray) and final_observ.dtype == object:
+            for row in np.flatnonzero(infos["_final_obs"]):
+                self._write(results.final_observ, row, final_observ[row])
+        elif final_observ is not None:
+            self._write(results.final_observ, slice(None), final_observ)
+        return block
+
+    def _packed(self, observ: Any) -> np.ndarray:
+        """A block with observations of a batch, which also stand for the final ones."""
+        block = aligned_empty(self._layout.size)
+        results = Results(self._layout, block)
+        self._write(results.observ, slice(None), observ)
+        self._write(results.final_observ, slice(None), observ)
+        return block
+
+    def _write(self, arrays: list[np.ndarray], rows: Any, observ: Any) -> None:
+        for array, leaf in zip(arrays, flatten(self.observation_space, observ), strict=True):
+            array[rows] = leaf
+
+
+def _read(field: Field, packed: tf.Tensor) -> tf.Tensor:
+    """An array [..., *field.shape] of blocks, uint8 [..., size]."""
+    count = int(np.prod(field.shape))
+    raw = packed[..., field.offset : field.offset + count * field.dtype.itemsize]
+    shape = [*packed.shape[:-1], *field.shape]
+    if field.dtype == np.bool_:
+        return tf.cast(tf.reshape(raw, shape), tf.bool)
+    if field.dtype.itemsize == 1:
+        return tf.bitcast(tf.reshape(raw, shape), field.dtype)
+    return tf.bitcast(tf.reshape(raw, [*shape, field.dtype.itemsize]), field.dtype)

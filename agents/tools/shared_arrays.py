@@ -19,6 +19,9 @@ from agents.tools.spaces import leaf_spaces
 # TensorFlow takes over arrays that start at a multiple of 64 bytes without copying them.
 ALIGNMENT = 64
 
+# Bytes of memory for results to get at once: finding an aligned place takes as long as filling it.
+CHUNK = 1 << 14
+
 
 @dataclasses.dataclass(frozen=True)
 class Field:
@@ -65,31 +68,43 @@ class Layout:
         return field
 
 
-class BatchArrays:
-    """The arrays of a layout, as views of a block of bytes. Attributes are named and shaped as in `Layout`."""
+class Results:
+    """What came back from the environments, as views of a block of bytes; named and shaped as in `Layout`."""
 
     def __init__(self, layout: Layout, block: np.ndarray):
         """Makes the views."""
-        self.layout = layout
-        self.block = block
-        self.action = [field.view(block) for field in layout.action]
-        self.mask = layout.mask.view(block)
-        self.seed = layout.seed.view(block)
         self.observ = [field.view(block) for field in layout.observ]
         self.reward = layout.reward.view(block)
         self.terminated = layout.terminated.view(block)
         self.truncated = layout.truncated.view(block)
         self.final_observ = [field.view(block) for field in layout.final_observ]
 
-    def copy_results(self) -> BatchArrays:
-        """The same arrays with the results in memory of their own, aligned so that TensorFlow takes them as they are.
 
-        What goes to the environments is not copied: those arrays of the copy hold arbitrary numbers.
+class BatchArrays(Results):
+    """All arrays of a layout, as views of a block of bytes that several processes share."""
+
+    def __init__(self, layout: Layout, block: np.ndarray):
+        """Makes the views."""
+        super().__init__(layout, block)
+        self.layout = layout
+        self.action = [field.view(block) for field in layout.action]
+        self.mask = layout.mask.view(block)
+        self.seed = layout.seed.view(block)
+        self.block = block
+        self._unused = aligned_empty(0)
+
+    def copy_results(self) -> np.ndarray:
+        """What came back, as a block of bytes of its own, aligned so that TensorFlow takes it as it is.
+
+        Returns:
+          uint8 [size], with the results at their places and arbitrary bytes in front of them; see `Results`.
         """
-        fresh = aligned_empty(self.layout.size)
-        start = self.layout.results_start
-        fresh[start:] = self.block[start : self.layout.size]
-        return BatchArrays(self.layout, fresh)
+        size, start = self.layout.size, self.layout.results_start
+        if len(self._unused) < size:
+            self._unused = aligned_empty(max(size, CHUNK))
+        fresh, self._unused = self._unused[:size], self._unused[size:]
+        fresh[start:] = self.block[start:size]
+        return fresh
 
 
 def aligned_empty(size: int) -> np.ndarray:

@@ -32,7 +32,8 @@ def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deter
     In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` and
     `action` [B, ...], `reward`, `terminated` and `truncated` [B], and `final_observ` [B, ...], whose rows are the true
     last observations where an episode ended and arbitrary elsewhere. The observation after a step is the next step's
-    `observ`, or `batch_env.observ` after the last one.
+    `observ`, or `batch_env.observ` after the last one. An algorithm that learns from whole rollouts need not remember
+    those: they are returned.
 
     Args:
       batch_env: B environments that were reset before their first step.
@@ -41,28 +42,46 @@ def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deter
       deterministic: Handed to the algorithm's `perform`.
 
     Returns:
-      `ended` bool [T, B]; `episode_return` float32 [T, B] and `episode_length` int32 [T, B], valid where one ended.
+      `observ`, `reward`, `terminated`, `truncated` and `final_observ` of all steps, [T, B, ...]; and of the episodes
+      that ended in them, `ended` bool [T, B], `episode_return` float32 [T, B] and `episode_length` int32 [T, B], the
+      latter two valid where one ended.
     """
 
-    def one_step(step: tf.Tensor, rewards: tf.TensorArray, ends: tf.TensorArray) -> tuple[Any, ...]:
-        observ = tf.nest.map_structure(tf.convert_to_tensor, batch_env.observ)
+    def one_step(step: tf.Tensor, observ: Any, _: Any, given: Any) -> tuple[Any, ...]:
         action = algorithm.perform(observ, deterministic)
-        outcome = batch_env.simulate(action)
-        algorithm.experience(step, AttrDict(observ=observ, action=action, **outcome))
+        packed = batch_env.step(action)
+        outcome = batch_env.unpack(packed)
+        transition = AttrDict({name: outcome[name] for name in outcome if name != "observ"}, action=action)
+        algorithm.experience(step, AttrDict(transition, observ=observ))
         ended = outcome.terminated | outcome.truncated  # [B]
         algorithm.end_episode(ended)
         algorithm.begin_episode(ended)
-        return step + 1, rewards.write(step, outcome.reward), ends.write(step, ended)
+        given = tf.nest.map_structure(lambda array, value: array.write(step, value), given, packed)
+        return step + 1, outcome.observ, action, given
 
-    rewards = tf.TensorArray(tf.float32, steps, element_shape=[batch_env.num_envs])
-    ends = tf.TensorArray(tf.bool, steps, element_shape=[batch_env.num_envs])
-    _, rewards, ends = tf.while_loop(
-        lambda step, *_: step < steps, one_step, (tf.constant(0), rewards, ends), maximum_iterations=steps
+    first_observ, action = (
+        tf.nest.map_structure(tf.convert_to_tensor, variables) for variables in (batch_env.observ, batch_env.action)
     )
-    ended = ends.stack()
-    start = batch_env.episode_return, batch_env.episode_length
-    returns, lengths, after = _episode_sums(rewards.stack(), ended, *map(tf.convert_to_tensor, start))
-    for variable, value in zip(start, after, strict=True):
+    given = tf.nest.map_structure(
+        lambda spec: tf.TensorArray(spec.dtype, steps, element_shape=spec.shape), batch_env.packed_spec
+    )
+    _, _, action, given = tf.while_loop(
+        lambda step, *_: step < steps, one_step, (tf.constant(0), first_observ, action, given), maximum_iterations=steps
+    )
+    rollout = batch_env.unpack(tf.nest.map_structure(lambda array: array.stack(), given))
+    batch_env.keep(action, tf.nest.map_structure(lambda leaf: leaf[-1], rollout))
+    observ = tf.nest.map_structure(
+        lambda first, later: tf.concat([first[None], later[:-1]], axis=0), first_observ, rollout.observ
+    )
+    return AttrDict({**rollout, "observ": observ}, **_count_episodes(batch_env, rollout))
+
+
+def _count_episodes(batch_env: InGraphBatchEnv, rollout: AttrDict) -> AttrDict:
+    """Return and length of the episodes of a rollout; those of the episodes under way are kept in the variables."""
+    ended = rollout.terminated | rollout.truncated
+    variables = batch_env.episode_return, batch_env.episode_length
+    returns, lengths, after = _episode_sums(rollout.reward, ended, *map(tf.convert_to_tensor, variables))
+    for variable, value in zip(variables, after, strict=True):
         variable.assign(value)
     return AttrDict(ended=ended, episode_return=returns, episode_length=lengths)
 

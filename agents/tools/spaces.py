@@ -67,27 +67,29 @@ def _pack(space: spaces.Space, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
-def element(space: spaces.Space, leaves: list[np.ndarray], row: int, copy: bool = False) -> Any:
+def element(space: spaces.Space, leaves: list[np.ndarray], row: int) -> Any:
     """One element of a batch, as environments take and give it: arrays, also of no dimensions; numbers for Discrete.
 
     Args:
       space: The space of one element.
       leaves: Arrays [B, ...], one a leaf, in order.
       row: Which one, in [0, B).
-      copy: Whether the arrays are to be copies, not views of the batch.
     """
+    return next(elements(space, [batch[row : row + 1] for batch in leaves]))
+
+
+def elements(space: spaces.Space, leaves: list[np.ndarray]) -> Iterator[Any]:
+    """All elements of a batch, one after another, as views of the batch; see `element`."""
     if isinstance(space, LEAVES):  # The usual case; packing takes as long as a light environment's step.
-        return _leaf_element(space, leaves[0], row, copy)
-    leaves_spaces = leaf_spaces(space)
-    return pack(
-        space, [_leaf_element(leaf, batch, row, copy) for leaf, batch in zip(leaves_spaces, leaves, strict=True)]
-    )
+        return _leaf_elements(space, leaves[0])
+    columns = [_leaf_elements(leaf, batch) for leaf, batch in zip(leaf_spaces(space), leaves, strict=True)]
+    return (pack(space, row) for row in zip(*columns, strict=True))
 
 
-def _leaf_element(space: spaces.Space, batch: np.ndarray, row: int, copy: bool) -> Any:
-    if isinstance(space, spaces.Discrete):
-        return batch[row]
-    return batch[row, ...].copy() if copy else batch[row, ...]
+def _leaf_elements(space: spaces.Space, batch: np.ndarray) -> Iterator[Any]:
+    if isinstance(space, spaces.Discrete) or space.shape:
+        return iter(batch)
+    return (batch[row, ...] for row in range(len(batch)))  # Iterating would give numbers.
 
 
 def first_outside(batch: np.ndarray, low: Any, high: Any) -> int | None:
@@ -101,7 +103,7 @@ def first_outside(batch: np.ndarray, low: Any, high: Any) -> int | None:
       high: See `bounds`.
     """
     inside = (batch >= low) & (batch <= high)
-    if inside.all():
+    if np.count_nonzero(inside) == inside.size:  # A third of the time of `all`.
         return None
     return int(np.argmin(inside.reshape(len(batch), -1).all(axis=1)))
 

@@ -40,11 +40,7 @@ class Worker:
 
     def start(self, constructors: list[Any], start: int) -> list[dict[str, Any]]:
         """Makes the environments, of which the first is number `start` of a batch, and describes them."""
-
-        def on_env(env: int) -> None:
-            self._channel.line[BUSY_ENV] = env
-
-        self.group = EnvironmentGroup(constructors, start, on_env)
+        self.group = EnvironmentGroup(constructors, start, busy=self._channel.line[BUSY_ENV : BUSY_ENV + 1])
         return self.group.describe()
 
     def attach(self, descriptor: int, start: int, num_envs: int, autoreset: bool) -> None:
