@@ -17,7 +17,7 @@ from agents.ppo.policy import Policy
 from agents.ppo.update import Loss, Update
 from agents.runs.seeds import Seeds
 from agents.tools.attr_dict import AttrDict
-from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 
 
 class PPO:
@@ -31,7 +31,7 @@ class PPO:
       steps: Variable [], int64: environment steps learned from so far.
     """
 
-    def __init__(self, batch_env: InGraphBatchEnv, config: Config):
+    def __init__(self, batch_env: InGraphEnv, config: Config):
         """Makes networks, normalisers, optimizer and memory for what was chosen.
 
         Args:

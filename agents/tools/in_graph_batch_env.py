@@ -12,27 +12,13 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch_env import BatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.shared_arrays import Field, Layout, Results, aligned_empty
-from agents.tools.spaces import flatten, leaf_spaces, pack
+from agents.tools.spaces import flatten, pack
 
 
-class InGraphBatchEnv:
-    """Exposes a vector environment to the graph: its results are variables, stepping and resetting it are operations.
-
-    Attributes:
-      num_envs: Number of environments, B.
-      observation_space: Gymnasium space of one environment's observations.
-      action_space: Gymnasium space of one environment's actions.
-      observ: Structure of variables [B, ...], the current observations.
-      action: Structure of variables [B, ...], the last actions.
-      reward: Variable [B], float32.
-      terminated: Variable [B], bool: whether the last step ended an episode in a final state.
-      truncated: Variable [B], bool: whether it was cut short, as by a time limit.
-      final_observ: Structure of variables [B, ...], the true last observations where `terminated | truncated`, and
-        arbitrary elsewhere.
-      episode_return: Variable [B], float32: the rewards of the current episodes so far; kept by `simulate()`.
-      episode_length: Variable [B], int32: their steps so far; kept by `simulate()`.
-    """
+class InGraphBatchEnv(InGraphEnv):
+    """Exposes a vector environment to the graph."""
 
     def __init__(self, batch_env: VectorEnv):
         """Makes the variables.
@@ -54,42 +40,17 @@ class InGraphBatchEnv:
         self._failure: BaseException | None = None
         # A BatchEnv has the block of bytes already.
         self._stepper = batch_env.step_packed if isinstance(batch_env, BatchEnv) else self._step_any
-        self.num_envs = batch_env.num_envs
-        self.observation_space = batch_env.single_observation_space
-        self.action_space = batch_env.single_action_space
+        super().__init__(batch_env.num_envs, batch_env.single_observation_space, batch_env.single_action_space)
         self._layout = Layout(self.num_envs, self.observation_space, self.action_space)
         self.packed_spec = tf.TensorSpec([self._layout.size], tf.uint8)
-        self.observ = self._variables(self.observation_space, "observ")
-        self.action = self._variables(self.action_space, "action")
-        self.reward = self._variable((), tf.float32, "reward")
-        self.terminated = self._variable((), tf.bool, "terminated")
-        self.truncated = self._variable((), tf.bool, "truncated")
-        self.final_observ = self._variables(self.observation_space, "final_observ")
-        self.episode_return = self._variable((), tf.float32, "episode_return")
-        self.episode_length = self._variable((), tf.int32, "episode_length")
 
-    def simulate(self, action: Any) -> AttrDict:
-        """Steps the environments and keeps what they gave in the variables, as an operation of the graph.
+    def step(self, action: Any) -> tf.Tensor:
+        """Steps the environments, and returns what they gave as one block of bytes, uint8 [size].
 
-        Args:
-          action: Structure of tensors [B, ...] of the action space's types.
-
-        Returns:
-          `reward`, `terminated`, `truncated` and `final_observ` of the step, as tensors shaped like the variables.
+        One array and not five: each that comes back from Python costs as much as a layer of a small network.
 
         Raises:
           InvalidActionError, EnvironmentFailure: As the environments do; inside of `raising()` when called in a graph.
-        """
-        outcome = self.unpack(self.step(action))
-        self.keep(action, outcome)
-        return AttrDict({name: outcome[name] for name in ("reward", "terminated", "truncated", "final_observ")})
-
-    # What `simulate()` is made of. The loop over many steps uses these: it keeps only its last step in the variables.
-
-    def step(self, action: Any) -> tf.Tensor:
-        """Steps the environments, and returns what they gave as one block of bytes, uint8 [size]; see `unpack`.
-
-        One array and not five: each that comes back from Python costs as much as a layer of a small network.
         """
         packed = tf.numpy_function(self._step, flatten(self.action_space, action), tf.uint8)
         packed.set_shape(self.packed_spec.shape)
@@ -110,11 +71,6 @@ class InGraphBatchEnv:
             final_observ=final_observ,
         )
 
-    def keep(self, action: Any, outcome: AttrDict) -> None:
-        """Assigns a step's action and what `unpack` gave for it to the variables."""
-        variables = AttrDict({name: getattr(self, name) for name in outcome}, action=self.action)
-        self._assign(variables, AttrDict(outcome, action=action))
-
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
         """Resets environments, as an operation of the graph.
 
@@ -131,8 +87,7 @@ class InGraphBatchEnv:
         packed.set_shape(self.packed_spec.shape)
         observ = self.unpack(packed).observ
         self._assign(self.observ, observ)
-        for variable in (self.reward, self.terminated, self.truncated, self.episode_return, self.episode_length):
-            variable.assign(tf.where(mask, tf.zeros_like(variable), variable))
+        self._forget(mask)
         return observ
 
     @contextlib.contextmanager
@@ -149,15 +104,6 @@ class InGraphBatchEnv:
     def close(self) -> None:
         """Closes the environments."""
         self._batch_env.close()
-
-    def _variables(self, space: Any, name: str) -> Any:
-        return pack(space, (self._variable(leaf.shape, leaf.dtype, name) for leaf in leaf_spaces(space)))
-
-    def _variable(self, shape: tuple[int, ...], dtype: Any, name: str) -> tf.Variable:
-        return tf.Variable(tf.zeros((self.num_envs, *shape), dtype), trainable=False, name=name)
-
-    def _assign(self, variables: Any, values: Any) -> None:
-        tf.nest.map_structure(lambda variable, value: variable.assign(value), variables, values)
 
     # These run in Python. TensorFlow takes over the block that they return without copying, so it must be a fresh one.
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.tools.attr_dict import AttrDict
-from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.spaces import bounds, leaf_spaces, pack
 
 
@@ -22,7 +22,7 @@ class MockAlgorithm:
       steps: Variable [], int32: how often `experience` was called.
     """
 
-    def __init__(self, batch_env: InGraphBatchEnv, seed: int = 0):
+    def __init__(self, batch_env: InGraphEnv, seed: int = 0):
         """Acts in `batch_env`; deterministic actions are zero, or the nearest that there is."""
         self._space, self._num_envs = batch_env.action_space, batch_env.num_envs
         self._generator = tf.random.Generator.from_seed(seed)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import tensorflow as tf
 
 from agents.tools.attr_dict import AttrDict
-from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 
 
 class Algorithm(Protocol):
@@ -26,7 +26,7 @@ class Algorithm(Protocol):
         """Called for the environments whose episode has just ended."""
 
 
-def simulate(batch_env: InGraphBatchEnv, algorithm: Algorithm, steps: int, deterministic: bool = False) -> AttrDict:
+def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, deterministic: bool = False) -> AttrDict:
     """Lets an algorithm act in its environments for some steps; to be used inside of a `tf.function`.
 
     In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` and
