@@ -37,6 +37,7 @@ setup(
     python_requires=">=3.10",
     packages=[
         "agents",
+        "agents.envs",
         "agents.networks",
         "agents.parts",
         "agents.ppo",
