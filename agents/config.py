@@ -68,8 +68,9 @@ class Config(BaseModel):
     env_kwargs: dict[str, JsonValue] = Field(
         {}, max_length=1000, description="Arguments for the environment's constructor, by name, as plain data."
     )
-    env_backend: Literal["process", "inline"] = Field(
-        "process", description="Whether environments live in worker processes or in the training process itself."
+    env_backend: Literal["process", "inline", "tf"] = Field(
+        "process",
+        description="Whether environments live in worker processes, in the training process itself, or in its graph.",
     )
     num_envs: int = Field(8, ge=1, le=65_536, description="Environments stepped in parallel (count).")
     num_processes: int = Field(
@@ -273,17 +274,21 @@ def check_environment(config: Config) -> EnvSpec:
       config: The experiment; the module named in its `env` is imported.
 
     Returns:
-      Gymnasium's specification of the environment.
+      Gymnasium's specification of the environment, or for env_backend tf that of `agents.envs`.
 
     Raises:
       UsageError: The module, the environment or a package that it needs is missing, told in at most three lines.
     """
+    from agents.envs import registration
+
     module, _, name = config.env.rpartition(":")
     with warnings.catch_warnings():
         # Gymnasium warns about versions that are not the newest; an experiment may want the old one.
         warnings.simplefilter("ignore")
         if module or name != config.env:
             _import_module(module, config.env)
+        if config.env_backend == "tf":
+            return registration.find_spec(name)
         spec = _find_spec(name)
     if spec.entry_point is None:
         raise UsageError(f"environment '{name}' only exists as a vector of environments, which can't be used here")

@@ -124,7 +124,7 @@ def test_command(run, tmp_path, capfd):
     ]
     assert printed.err == ""
     main([f"--logdir={run.path}", f"--outdir={tmp_path}", "--episodes=1"])
-    assert "no evaluation of as many episodes" in capfd.readouterr().out
+    assert "no evaluation of the same episodes" in capfd.readouterr().out
 
 
 def test_a_score_that_differs_is_told(run, tmp_path, capfd):

@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 
+from agents import envs
 from agents.runs.rendering import check_rendering
+from agents.runs.tensorflow_setup import start_tensorflow
 from agents.tools import wrappers
 from agents.tools.batch_env import BatchEnv, make_batch_env
 from agents.tools.spaces import check_action_space, leaf_spaces
 
 if TYPE_CHECKING:
     from agents.config import Config
+    from agents.tools.in_graph_env import InGraphEnv
 
 
 def make_env(
@@ -52,8 +56,10 @@ def make_environments(
     number: int,
     wrap: Callable[[int, gymnasium.Env], gymnasium.Env] | None = None,
     **kwargs: Any,
-) -> BatchEnv:
+) -> VectorEnv | InGraphEnv:
     """Makes a batch of environments where the configuration says that they live.
+
+    Where that is in the graph, TensorFlow is started for it.
 
     Args:
       config: See `agents.config`.
@@ -65,8 +71,13 @@ def make_environments(
     Raises:
       EnvironmentFailure: An environment could not be made.
       UnsupportedSpaceError: There is no network or policy for its spaces.
+      UsageError: An environment in the graph does not take the arguments.
     """
     env_kwargs = {**config.env_kwargs, **kwargs}
+    if config.env_backend == "tf":
+        if wrap:
+            raise ValueError("Gymnasium's wrappers don't fit environments in the graph (env_backend tf).")
+        return _make_tensor_environments(config, spec, number, env_kwargs)
     make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat)
     constructors = [functools.partial(make, wrap and functools.partial(wrap, index)) for index in range(number)]
     if config.env_backend == "process":
@@ -80,3 +91,17 @@ def make_environments(
         batch_env.close()
         raise
     return batch_env
+
+
+def in_graph(environments: VectorEnv | InGraphEnv) -> InGraphEnv:
+    """Environments as the graph needs them; some are that already."""
+    from agents.tools.in_graph_batch_env import InGraphBatchEnv
+
+    return InGraphBatchEnv(environments) if isinstance(environments, VectorEnv) else environments
+
+
+def _make_tensor_environments(config: Config, spec: EnvSpec, number: int, env_kwargs: dict[str, Any]) -> InGraphEnv:
+    start_tensorflow(config.threads)  # It says less than when it is merely imported.
+    environments = envs.make(spec.id, number, config.max_episode_steps, config.action_repeat, **env_kwargs)
+    check_action_space(environments.action_space)
+    return environments

@@ -13,7 +13,7 @@ import tensorflow as tf
 from agents.ppo.policy import Policy
 from agents.runs.tensorflow_setup import one_thread_for_small_operations
 from agents.tools.attr_dict import AttrDict
-from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.simulation import simulate
 
 STEPS_A_CALL = 50
@@ -42,11 +42,15 @@ class Evaluation:
     Each environment counts for exactly one episode: taking the first episodes to finish would favour short ones.
     """
 
-    def __init__(self, envs: InGraphBatchEnv, policy: Policy, seeds: np.ndarray):
+    def __init__(self, envs: InGraphEnv, policy: Policy, seeds: np.ndarray):
         """Evaluates `policy` in `envs`, N of them, whose episodes begin with `seeds`, int64 [N], every time."""
         self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
         actor = _Actor(policy)
-        self._simulate = tf.function(lambda: simulate(envs, actor, STEPS_A_CALL, deterministic=True), autograph=False)
+        self._simulate = tf.function(
+            lambda: simulate(envs, actor, STEPS_A_CALL, deterministic=True),
+            autograph=False,
+            jit_compile=envs.compiles,
+        )
 
     def __call__(self, progress: Callable[[int, int], None] = lambda steps, ended: None) -> Scores:
         """Resets all environments and runs an episode in each.

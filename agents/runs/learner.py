@@ -11,12 +11,13 @@ from gymnasium.vector import VectorEnv
 
 from agents.config import Config
 from agents.ppo import PPO
+from agents.runs.environments import in_graph
 from agents.runs.evaluate import Evaluation
 from agents.runs.seeds import Seeds
 from agents.runs.tensorflow_setup import one_thread_for_small_operations
 from agents.tools.attr_dict import AttrDict
 from agents.tools.errors import NonFiniteError
-from agents.tools.in_graph_batch_env import InGraphBatchEnv
+from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.simulation import simulate
 
 
@@ -27,7 +28,7 @@ class Learner:
       rate: Environment steps a second, since the last report, or in the iterations before it.
     """
 
-    def __init__(self, train_envs: VectorEnv, eval_envs: VectorEnv, config: Config):
+    def __init__(self, train_envs: VectorEnv | InGraphEnv, eval_envs: VectorEnv | InGraphEnv, config: Config):
         """Builds the agent.
 
         Args:
@@ -37,12 +38,12 @@ class Learner:
         """
         self._config = config
         self._seeds = Seeds(config.seed)
-        self._envs = InGraphBatchEnv(train_envs)
+        self._envs = in_graph(train_envs)
         self._ppo = PPO(self._envs, config)
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
-        self._evaluation = Evaluation(InGraphBatchEnv(eval_envs), self._ppo.policy, eval_seeds)
+        self._evaluation = Evaluation(in_graph(eval_envs), self._ppo.policy, eval_seeds)
         self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
-        self._iteration = tf.function(self._collect_and_learn, autograph=False)
+        self._iteration = tf.function(self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles)
         self._step_before = self.step
         self._results = AttrDict()
         self._begin_report()

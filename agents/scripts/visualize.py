@@ -51,7 +51,8 @@ def visualize(
 ) -> dict[str, Any]:
     """Records complete episodes of what a run has learned, with deterministic actions.
 
-    As many episodes as the run's evaluations have are those evaluations' episodes, and give the same scores. This sets
+    As many episodes as the run's evaluations have are those evaluations' episodes, and give the same scores, unless
+    its environments were made of tensors: Gymnasium's of the same id are drawn, which begin other episodes. This sets
     what environments need to draw without a display, in the environment of this process (see `agents.runs.rendering`).
 
     Args:
@@ -62,7 +63,7 @@ def visualize(
 
     Returns:
       What is written to scores.json. `logged` are the mean and standard deviation of the run's own evaluation at this
-      step, None where it had none of as many episodes.
+      step, None where it had none of the same episodes.
 
     Raises:
       UsageError: No such checkpoint, fewer than one episode, `outdir` can't be written to, or the environment can't be
@@ -77,11 +78,11 @@ def visualize(
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     outdir = _prepare(Path(outdir))
     render_without_display()
-    spec = check_environment(config)
+    drawn, spec = _drawn(config)
     seeds = runs.Seeds(config.seed).many("evaluation", config.eval_episodes if episodes is None else episodes)
     paths = _video_files(outdir, len(seeds))
     with _explaining():
-        scores = _record(run, config, spec, seeds, paths, str(step))
+        scores = _record(run, drawn, spec, seeds, paths, str(step))
     report = _report(run, config, step, seeds, scores, paths)
     (outdir / "scores.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     _draw(run, config, step, outdir / "curves.png")
@@ -109,6 +110,22 @@ def _prepare(outdir: Path) -> Path:
     return outdir
 
 
+def _drawn(config: Config) -> tuple[Config, EnvSpec]:
+    """What to record: environments of Gymnasium, also where the run had those of tensors, in processes of their own."""
+    # Never in this process: OSMesa, with which MuJoCo draws, brings an LLVM that crashes together with TensorFlow's
+    # (github.com/tensorflow/tensorflow/issues/109933). Episodes are the same wherever Gymnasium's environments live.
+    apart = config.model_copy(update={"env_backend": "process"})
+    try:
+        return apart, check_environment(apart)
+    except UsageError as error:
+        if config.env_backend != "tf":
+            raise
+        raise UsageError(
+            f"environment '{config.env}' can't be recorded: those of env_backend tf are drawn by Gymnasium's of the "
+            f"same id\n{error}"
+        ) from None
+
+
 def _video_files(outdir: Path, number: int) -> list[Path]:
     """Where the episodes go. Those of an earlier call are removed: no folder shall hold videos of two policies."""
     for path in (*outdir.glob("episode-*.mp4"), *outdir.glob("episode-*.unfinished")):
@@ -129,10 +146,7 @@ def _record(
         # Where actions are repeated, there is one frame for several of the environment's steps.
         return RecordEpisode(env, paths[episode], speed=1 / config.action_repeat)
 
-    # Never in this process: OSMesa, with which MuJoCo draws, brings an LLVM that crashes together with TensorFlow's
-    # (github.com/tensorflow/tensorflow/issues/109933). Episodes are the same wherever they happen.
-    apart = config.model_copy(update={"env_backend": "process"})
-    envs = runs.make_environments(apart, spec, len(seeds), record, render_mode="rgb_array")
+    envs: Any = runs.make_environments(config, spec, len(seeds), record, render_mode="rgb_array")
     with contextlib.closing(envs):
         runs.start_tensorflow(config.threads)
         policy = runs.load_policy(run, envs, checkpoint)
@@ -173,7 +187,8 @@ def _report(
 
     names = {tag: tag.removeprefix("eval/") for tag in scores.scalars()}
     evaluations = [row for row in read_metrics(run.metrics_file) if row["step"] == step and names.keys() <= row.keys()]
-    comparable = evaluations and len(seeds) == config.eval_episodes
+    # Environments made of tensors begin other episodes with the same seeds.
+    comparable = evaluations and len(seeds) == config.eval_episodes and config.env_backend != "tf"
     columns = zip(seeds.tolist(), scores.returns.tolist(), scores.lengths.tolist(), paths, strict=True)
     return {
         "run": run.path.name,
@@ -200,7 +215,7 @@ def _summary(report: dict[str, Any]) -> str:
     spread = f"{report['return_mean']:.1f} +- {report['return_std']:.1f}"
     logged = report["logged"]
     if logged is None:
-        verdict = "the run has no evaluation of as many episodes at this step"
+        verdict = "the run has no evaluation of the same episodes at this step"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "exactly as the run's evaluation at this step"
     else:
