@@ -7,8 +7,9 @@ import pytest
 from gymnasium import spaces
 
 from agents.config import check_environment, load_config
-from agents.runs.environments import make_environments
-from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError
+from agents.runs.environments import in_graph, make_environments
+from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError, UsageError
+from agents.tools.in_graph_batch_env import InGraphBatchEnv
 
 BACKENDS = pytest.mark.parametrize("env_backend", ["inline", "process"])
 
@@ -109,6 +110,35 @@ def test_spaces_without_a_policy_or_network_are_named(env_backend, env, named):
 def test_an_argument_that_the_environment_does_not_take_is_told(env_backend):
     with pytest.raises((TypeError, EnvironmentFailure), match="incline"):
         make(env_backend=env_backend, env_kwargs={"incline": 2})
+
+
+@pytest.mark.parametrize(
+    ("settings", "limit", "pull"),
+    [({}, 200, 10.0), ({"max_episode_steps": 9, "action_repeat": 3}, 3, 10.0), ({"env_kwargs": {"g": 2.5}}, 200, 2.5)],
+)
+def test_environments_of_tensors_are_made_as_the_settings_say(settings, limit, pull):
+    envs = make(env="Pendulum-v1", env_backend="tf", **settings)
+    assert envs.num_envs == 2 and in_graph(envs) is envs
+    cos, sin, speed = np.float64(envs.reset()[0])
+    for step in range(1, limit + 1):
+        outcome = envs.simulate(np.zeros((2, 1), np.float32))
+        if step == 1 and "action_repeat" not in settings:
+            np.testing.assert_allclose(outcome.final_observ[0, 2], speed + 0.05 * 1.5 * pull * sin, rtol=1e-5)
+        assert outcome.truncated.numpy().tolist() == [step == limit] * 2
+
+
+@pytest.mark.parametrize("env_backend", ["inline", "tf"])
+def test_only_environments_in_the_graph_are_compiled(env_backend):
+    with_graph = in_graph(make(env="Pendulum-v1", env_backend=env_backend))
+    assert with_graph.compiles == (env_backend == "tf")
+    assert isinstance(with_graph, InGraphBatchEnv) == (env_backend == "inline")
+
+
+def test_what_does_not_fit_environments_of_tensors_is_told():
+    with pytest.raises(UsageError, match="incline"):
+        make(env="Pendulum-v1", env_backend="tf", env_kwargs={"incline": 2})
+    with pytest.raises(ValueError, match="wrappers"):
+        make(env="Pendulum-v1", env_backend="tf", wrap=lambda index, env: env)
 
 
 def test_making_environments_does_not_import_tensorflow():

@@ -1,5 +1,9 @@
 """The environments in TensorFlow against Gymnasium's."""
 
+import re
+import sys
+from pathlib import Path
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +11,9 @@ import scipy.stats
 import tensorflow as tf
 
 from agents import envs
+from agents.config import load_config
+from agents.envs import registration
+from agents.scripts.train import train
 
 IDS = ["Acrobot-v1", "CartPole-v1", "MountainCarContinuous-v0", "Pendulum-v1"]
 # Any state that there may be, so that angles wrap around, speeds are clipped and episodes end.
@@ -83,7 +90,7 @@ def test_spaces_and_time_limits_are_gymnasiums(env):
     ours, theirs = envs.make(env, 1), gymnasium.make(env)
     assert ours.observation_space == theirs.observation_space
     assert ours.action_space == theirs.action_space
-    assert envs.registration.find_spec(env).max_episode_steps == theirs.spec.max_episode_steps
+    assert registration.find_spec(env).max_episode_steps == theirs.spec.max_episode_steps
 
 
 @every_env
@@ -119,3 +126,18 @@ def test_arguments_that_gymnasiums_have():
         assert outcome.terminated[0] == terminated
         step[name] = reward
     assert step["reward"] == -1 and step["goal"] < 0  # With the usual arguments they are 1 and about 100.
+
+
+def test_the_guides_example_trains(tmp_path, monkeypatch):
+    guide = (Path(__file__).parents[1] / "README.md").read_text().partition("## Environments in TensorFlow")[2]
+    (tmp_path / "my_envs.py").write_text(re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registration, "_specs", dict(registration._specs))
+    settings = {"steps": 8000, "rollout_length": 50, "minibatch_size": 50, "layers": (16,), "learning_rate": 0.003}
+    config = load_config("default", env="my_envs:Target-v0", env_backend="tf", eval_interval=400, **settings)
+    try:
+        first, *_, last = train(config)
+    finally:
+        sys.modules.pop("my_envs", None)
+    assert first < -20
+    assert last > -15

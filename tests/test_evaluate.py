@@ -5,6 +5,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.config import load_config
+from agents.envs import InGraphTensorEnv, TensorEnv
 from agents.ppo.policy import Policy
 from agents.runs import evaluate
 from agents.runs.evaluate import Evaluation, Scores
@@ -35,6 +36,22 @@ class Trial(gymnasium.Env):
         return self.np_random.normal(size=2).astype(np.float32)
 
 
+class TensorTrial(TensorEnv):
+    """Much the same in TensorFlow."""
+
+    observation_space, action_space = Trial.observation_space, Trial.action_space
+
+    def initial_state(self, uniform):
+        return {"left": tf.round(uniform(0.5, 120.5)), "observ": tf.cast(uniform(-1, 1, (2,)), tf.float32)}
+
+    def step(self, state, action, uniform):
+        after = {"left": state["left"] - 1, "observ": tf.cast(uniform(-1, 1, (2,)), tf.float32)}
+        return after, action[:, 0] + 1, after["left"] == 0
+
+    def observe(self, state):
+        return state["observ"]
+
+
 class Endless(Trial):
     def step(self, action):
         return self._observ(), 2.0, False, False, {}
@@ -62,6 +79,26 @@ def test_every_environment_counts_for_one_episode_as_in_a_plain_loop():
         lengths.append(length)
     assert min(lengths) < 50 < 100 < max(lengths)
     for _ in range(2):  # Every time the same.
+        scores = evaluation()
+        np.testing.assert_array_equal(scores.lengths, lengths)
+        np.testing.assert_allclose(scores.returns, returns, rtol=1e-5)
+
+
+def test_a_compiled_evaluation_equals_a_plain_loop():
+    policy, seeds = make_policy(), np.arange(12)
+    evaluation = Evaluation(InGraphTensorEnv(TensorTrial(), 12), policy, seeds)
+    returns, lengths = np.zeros(12), np.zeros(12, int)
+    envs, under_way = InGraphTensorEnv(TensorTrial(), 12), np.ones(12, bool)
+    observ = envs.reset(seed=tf.constant(seeds))
+    while under_way.any():
+        _, action = policy.act(observ, deterministic=True)
+        outcome = envs.simulate(action)
+        observ = tf.convert_to_tensor(envs.observ)
+        returns += np.where(under_way, outcome.reward, 0)
+        lengths += under_way
+        under_way &= ~outcome.terminated.numpy()
+    assert min(lengths) < 50 < 100 < max(lengths)
+    for _ in range(2):
         scores = evaluation()
         np.testing.assert_array_equal(scores.lengths, lengths)
         np.testing.assert_allclose(scores.returns, returns, rtol=1e-5)

@@ -9,9 +9,9 @@ from agents import lazy
 
 LISTS_WITHOUT_TENSORFLOW = """
 import sys
-import agents, agents.tools, agents.config
+import agents, agents.tools, agents.config, agents.envs
 agents.tools.wrappers, agents.tools.ExternalProcess, agents.tools.BatchEnv, agents.tools.make_batch_env
-agents.tools.MockEnvironment, agents.tools.AttrDict
+agents.tools.MockEnvironment, agents.tools.AttrDict, agents.envs.make, agents.envs.register
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"tensorflow", "keras"}))
 """
 
@@ -73,7 +73,7 @@ def test_what_workers_and_the_command_line_import_does_not_import_tensorflow():
     assert ast.literal_eval(answer.stdout) == []
 
 
-@pytest.mark.parametrize("name", ["agents", "agents.tools"])
+@pytest.mark.parametrize("name", ["agents", "agents.envs", "agents.tools"])
 def test_every_public_name_is_there(name):
     package = importlib.import_module(name)
     assert package.__all__

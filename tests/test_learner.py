@@ -8,6 +8,7 @@ from gymnasium import spaces
 from tensorflow.python.framework import op_callbacks
 
 from agents.config import load_config
+from agents.envs import InGraphTensorEnv, TensorEnv
 from agents.runs.checkpoint import fingerprint
 from agents.runs.learner import Learner
 from agents.tools.batch_env import BatchEnv
@@ -33,6 +34,40 @@ class Bike(gymnasium.Env):
 
     def _observ(self):
         return {"gear": self.np_random.integers(3), "speed": self.np_random.normal(size=2)}
+
+
+class TensorBike(TensorEnv):
+    """The same in TensorFlow."""
+
+    observation_space, action_space = Bike.observation_space, Bike.action_space
+
+    def initial_state(self, uniform):
+        return {"gear": tf.cast(uniform(0, 3), tf.int64), "speed": uniform(-2, 2, (2,))}
+
+    def step(self, state, action, uniform):
+        return self.initial_state(uniform), action == 1, tf.zeros_like(action, tf.bool)
+
+    def observe(self, state):
+        return state
+
+
+class Faulty(TensorBike):
+    """Gives a bad number in the fifth step of the second environment."""
+
+    def __init__(self, number):
+        self._number = number
+
+    def initial_state(self, uniform):
+        return {**super().initial_state(uniform), "steps": uniform() * 0}
+
+    def step(self, state, action, uniform):
+        after, reward, terminated = super().step(state, action, uniform)
+        after["steps"] = state["steps"] + 1
+        bad = (after["steps"] == 5) & (tf.range(action.shape[0]) == 1)
+        return after, tf.where(bad, self._number, tf.cast(reward, tf.float32)), terminated
+
+    def observe(self, state):
+        return {"gear": state["gear"], "speed": state["speed"]}
 
 
 class Broken(gymnasium.Env):
@@ -71,16 +106,22 @@ class Broken(gymnasium.Env):
 def make_learner(make_env, **overrides):
     config = load_config("default", **{**TINY, **overrides})
     train_envs, eval_envs = ([make_env() for _ in range(number)] for number in (config.num_envs, config.eval_episodes))
-    learner = Learner(BatchEnv(train_envs, blocking=True), BatchEnv(eval_envs, blocking=True), config)
-    learner.train_envs = train_envs
+
+    def batch(envs):
+        if isinstance(envs[0], TensorEnv):
+            return InGraphTensorEnv(envs[0], len(envs), max_episode_steps=5)
+        return BatchEnv(envs, blocking=True)
+
+    learner = Learner(batch(train_envs), batch(eval_envs), config)
+    learner.train_envs, learner.make_env = train_envs, make_env
     learner.begin_episodes()
     return learner
 
 
-@pytest.fixture(scope="module")
-def learner():
+@pytest.fixture(scope="module", params=[Bike, TensorBike])
+def learner(request):
     """An agent that has learned a little, from a newcomer's environment: a Dict with float64 and a discrete action."""
-    learner = make_learner(Bike)
+    learner = make_learner(request.param)
     learner.seconds = []
     for _ in range(4):
         start = time.perf_counter()
@@ -108,7 +149,7 @@ def executed():
 def test_an_iteration_is_one_graph_call_whatever_the_rollout_length(learner):
     executions = {}
     for length in (8, 32):
-        one = learner if length == 8 else make_learner(Bike, rollout_length=length)
+        one = learner if length == 8 else make_learner(learner.make_env, rollout_length=length)
         one.iterate()  # Traces and compiles.
         with executed() as names:
             one.iterate()
@@ -203,8 +244,9 @@ def test_episodes_begin_with_seeds_that_depend_on_seed_and_step_alone(learner):
     np.testing.assert_array_equal(learner.variables()["normalize_reward/sums"], [0, 0])
 
 
-def test_the_seed_decides_on_weights_actions_and_episodes():
-    learners = [make_learner(Bike, seed=seed) for seed in (1, 1, 2)]
+@pytest.mark.parametrize("make_env", [Bike, TensorBike])
+def test_the_seed_decides_on_weights_actions_and_episodes(make_env):
+    learners = [make_learner(make_env, seed=seed) for seed in (1, 1, 2)]
     for name in ("network/policy/output/kernel", "network/value/output/kernel", "algorithm/generator"):
         one, same, other = (learner.variables()[name].numpy() for learner in learners)
         np.testing.assert_array_equal(one, same)
@@ -266,6 +308,13 @@ def test_a_number_that_is_not_finite_is_told_with_its_place(broken, what, when, 
         broken(what, when, number).iterate()
     message = str(caught.value)
     assert f"The {named} of environment 1 is {number} at step {step} of the rollout that began at step 0." in message
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_number_that_is_not_finite_is_told_by_a_compiled_iteration(number):
+    learner = make_learner(lambda: Faulty(number))
+    with pytest.raises(NonFiniteError, match=f"The reward of environment 1 is {number} at step 4 of the rollout"):
+        learner.iterate()
 
 
 def test_a_loss_that_is_not_finite_is_told(broken):

@@ -183,6 +183,16 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_never_stopped_wherever_envir
     assert_equal_runs(killed, pendulum[0])
 
 
+def test_a_compiled_run_that_was_killed_goes_on_as_if_it_had_never_stopped(tmp_path):
+    never_stopped, killed = (RunDirectory(tmp_path / name / "20260131T120000-pendulum") for name in ("one", "other"))
+    config = small(env_backend="tf")
+    finish(config, never_stopped)
+    kill_after_evaluation(killed, config, which=1)
+    assert set(hashes(killed)) == {"step-600.index", "best/step-1000.index"}
+    finish(killed.load_config(), killed)
+    assert_equal_runs(killed, never_stopped)
+
+
 def test_a_run_that_was_abandoned_goes_on_as_if_it_had_never_stopped(cartpole, tmp_path):
     run = RunDirectory(tmp_path)
     training = train(small("cartpole"), run)
@@ -295,6 +305,8 @@ MY_MODULE = """
         (["--env=my_module:Words-v0", "--env-backend=inline"], ["Text"]),
         (["--env=my_module:Buttons-v0"], ["MultiBinary"]),
         (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["MultiBinary"]),
+        (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
+        (["--env=my_module:Words-v0", "--env-backend=tf"], ["Words-v0", "agents.envs.register"]),
         (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
         (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),
     ],
