@@ -5,6 +5,7 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import operator
@@ -280,13 +281,16 @@ def check_environment(config: Config) -> EnvSpec:
       UsageError: The module, the environment or a package that it needs is missing, told in at most three lines.
     """
     from agents.envs import registration
+    from agents.runs.tensorflow_setup import quiet_tensorflow
 
     module, _, name = config.env.rpartition(":")
     with warnings.catch_warnings():
         # Gymnasium warns about versions that are not the newest; an experiment may want the old one.
         warnings.simplefilter("ignore")
         if module or name != config.env:
-            _import_module(module, config.env)
+            # A module with environments in TensorFlow imports that.
+            with quiet_tensorflow() if config.env_backend == "tf" else contextlib.nullcontext():
+                _import_module(module, config.env)
         if config.env_backend == "tf":
             return registration.find_spec(name)
         spec = _find_spec(name)

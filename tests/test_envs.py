@@ -133,7 +133,7 @@ def test_the_guides_example_trains(tmp_path, monkeypatch):
     (tmp_path / "my_envs.py").write_text(re.search(r"```python\n(.*?)```", guide, re.DOTALL)[1])
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registration, "_specs", dict(registration._specs))
-    settings = {"steps": 8000, "rollout_length": 50, "minibatch_size": 50, "layers": (16,), "learning_rate": 0.003}
+    settings = {"steps": 2400, "rollout_length": 50, "minibatch_size": 50, "layers": (16,), "learning_rate": 0.003}
     config = load_config("default", env="my_envs:Target-v0", env_backend="tf", eval_interval=400, **settings)
     try:
         first, *_, last = train(config)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from agents.runs.tensorflow_setup import _without_noise, start_tensorflow
+from agents.runs.tensorflow_setup import quiet_tensorflow, start_tensorflow
 
 NOISE = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
@@ -35,7 +35,7 @@ def test_may_be_called_where_tensorflow_runs_already():
 
 
 def test_only_what_is_known_as_noise_is_held_back(capfd):
-    with _without_noise():
+    with quiet_tensorflow():
         for line in [*NOISE, "something else", ""]:
             os.write(2, f"{line}\n".encode())
         print("and in Python", file=sys.stderr)
@@ -43,7 +43,7 @@ def test_only_what_is_known_as_noise_is_held_back(capfd):
 
 
 def test_what_was_said_before_an_exception_is_passed_on(capfd):
-    with pytest.raises(OSError, match="no library"), _without_noise():
+    with pytest.raises(OSError, match="no library"), quiet_tensorflow():
         os.write(2, b"why it failed\n")
         raise OSError("no library")
     os.write(2, b"afterwards\n")

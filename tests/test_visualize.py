@@ -10,7 +10,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from agents.config import load_config
+from agents.config import load_config, save_config
 from agents.runs.metrics import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
@@ -73,6 +73,17 @@ def test_one_complete_video_for_every_episode(run, tmp_path):
         assert (codec, pixels, fps) == ("h264", "yuv420p", 30)
         assert frames.shape == (episode["length"] + 1, 500, 500, 3)
         assert frames[0].std() > 5 and (frames[0] != frames[-1]).any()
+
+
+def test_a_run_with_environments_of_tensors_is_drawn_by_gymnasiums(tmp_path):
+    run = trained(tmp_path / "run", "cartpole", env_backend="tf", steps=1000, minibatch_size=50)
+    report = visualize(run, tmp_path / "out", episodes=3)
+    assert report["logged"] is None  # Gymnasium's begin other episodes.
+    assert len(read(tmp_path / "out" / "episode-02.mp4")[1]) == report["episodes"][2]["length"] + 1
+    save_config(run.load_config().model_copy(update={"env": "Mine-v0"}), run.config_file)
+    with pytest.raises(UsageError, match="'Mine-v0' can't be recorded.* Gymnasium's of the same id") as caught:
+        visualize(run, tmp_path / "out")
+    assert len(str(caught.value).splitlines()) <= 3
 
 
 def test_another_number_of_episodes(run, tmp_path):

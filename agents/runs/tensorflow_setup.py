@@ -24,8 +24,7 @@ def start_tensorflow(threads: int) -> None:
       threads: For each of TensorFlow's two thread pools; 0 for as many as there are cores. Where TensorFlow runs
         already, it keeps the threads that it has.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    with _without_noise():
+    with quiet_tensorflow():
         import tensorflow as tf
 
         try:
@@ -50,8 +49,9 @@ def one_thread_for_small_operations() -> contextlib.AbstractContextManager[None]
 
 
 @contextlib.contextmanager
-def _without_noise() -> Iterator[None]:
-    """Holds back what is written to the descriptor of stderr, by C++ too, and passes on what is not known as noise."""
+def quiet_tensorflow() -> Iterator[None]:
+    """For importing TensorFlow: holds back what is written to stderr, by C++ too, and passes on what is not noise."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held, contextlib.ExitStack() as stack:
         stderr = os.dup(2)
