@@ -4,6 +4,7 @@ import time
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 from tensorflow.python.framework import op_callbacks
 

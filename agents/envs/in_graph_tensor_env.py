@@ -49,29 +49,25 @@ class InGraphTensorEnv(InGraphEnv):
         )
         self._observe(tf.nest.map_structure(tf.convert_to_tensor, self._state))
 
-    def simulate(self, action: Any) -> AttrDict:
-        """Steps the environments; see `InGraphEnv.simulate`.
+    def step(self, action: Any) -> AttrDict:
+        """Steps the environments; what it returns needs no unpacking.
 
         Raises:
           ValueError: What the environment returns has another structure, shape or type than it should.
         """
         after = self._act(action)
         ended = after.terminated | after.truncated
-        outcome = AttrDict(
+        self._episode.assign_add(tf.cast(ended, tf.int64))
+        self._steps.assign(tf.where(ended, tf.zeros_like(after.steps), after.steps))
+        state = _choose(ended, self._initial_state(self._keys()), after.state)
+        self._assign(self._state, state)
+        return AttrDict(
+            observ=self._observe(state),
             reward=after.reward,
             terminated=after.terminated,
             truncated=after.truncated,
             final_observ=self._observe(after.state),
         )
-        self._episode.assign_add(tf.cast(ended, tf.int64))
-        self._steps.assign(tf.where(ended, tf.zeros_like(after.steps), after.steps))
-        state = _choose(ended, self._initial_state(self._keys()), after.state)
-        self._assign(self._state, state)
-        self._assign(self.observ, self._observe(state))
-        self._assign(self.action, action)
-        for name, values in outcome.items():
-            self._assign(getattr(self, name), values)
-        return outcome
 
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
         """Resets environments; see `InGraphEnv.reset`. A seed begins a new stream, other resets its next episode."""
@@ -92,18 +88,18 @@ class InGraphTensorEnv(InGraphEnv):
     def _act(self, action: Any) -> AttrDict:
         """Takes an action, repeatedly where that is wanted, and stops where the episode ends."""
         keys = self._keys()
-        first = self._step(keys, self._state, tf.convert_to_tensor(self._steps), action)
+        first = self._dynamics(keys, self._state, tf.convert_to_tensor(self._steps), action)
         if self._action_repeat == 1:
             return first
 
         def again(before: AttrDict) -> list[AttrDict]:
-            after = self._step(keys, before.state, before.steps, action)
+            after = self._dynamics(keys, before.state, before.steps, action)
             after = AttrDict(after, reward=before.reward + after.reward)
             return [_choose(before.terminated | before.truncated, before, after)]
 
         return tf.while_loop(lambda _: True, again, [first], maximum_iterations=self._action_repeat - 1)[0]
 
-    def _step(self, keys: tf.Tensor, state: Any, steps: tf.Tensor, action: Any) -> AttrDict:
+    def _dynamics(self, keys: tf.Tensor, state: Any, steps: tf.Tensor, action: Any) -> AttrDict:
         """One step of the environment: `state`, `steps`, `reward`, `terminated` and `truncated` after it."""
         steps += 1
         state = tf.nest.map_structure(tf.convert_to_tensor, state)

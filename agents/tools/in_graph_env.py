@@ -55,7 +55,9 @@ class InGraphEnv(abc.ABC):
         self.terminated = self._variable((), tf.bool, "terminated")
         self.truncated = self._variable((), tf.bool, "truncated")
         self.final_observ = self._variables(self.observation_space, "final_observ")
-        results = {name: getattr(self, name) for name in ("observ", "reward", "terminated", "truncated", "final_observ")}
+        results = {
+            name: getattr(self, name) for name in ("observ", "reward", "terminated", "truncated", "final_observ")
+        }
         self.packed_spec: Any = tf.nest.map_structure(
             lambda variable: tf.TensorSpec(variable.shape, variable.dtype), AttrDict(results)
         )

@@ -76,7 +76,7 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
     return AttrDict({**rollout, "observ": observ}, **_count_episodes(batch_env, rollout))
 
 
-def _count_episodes(batch_env: InGraphBatchEnv, rollout: AttrDict) -> AttrDict:
+def _count_episodes(batch_env: InGraphEnv, rollout: AttrDict) -> AttrDict:
     """Return and length of the episodes of a rollout; those of the episodes under way are kept in the variables."""
     ended = rollout.terminated | rollout.truncated
     variables = batch_env.episode_return, batch_env.episode_length
