@@ -250,14 +250,6 @@ def test_others_vector_environments_may_reuse_their_arrays():
     np.testing.assert_array_equal(kept, [[1, 1, 1], [2, 2, 0], [3, 3, 1], [4, 4, 0]])
 
 
-@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
-def test_resets_at_another_time_are_refused(mode):
-    batch = SyncVectorEnv([Counter], autoreset_mode=mode)
-    with pytest.raises(ValueError, match="SAME_STEP"):
-        InGraphBatchEnv(batch)
-    batch.close()
-
-
 def test_unsupported_spaces_are_named():
     class Talker(Counter):
         observation_space = spaces.Text(5)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch_env import BatchEnv
 from agents.tools.in_graph_env import InGraphEnv
+from agents.tools.same_step import same_step
 from agents.tools.shared_arrays import Field, Layout, Results, aligned_empty
 from agents.tools.spaces import flatten, pack
 
@@ -24,18 +25,14 @@ class InGraphBatchEnv(InGraphEnv):
         """Makes the variables.
 
         Args:
-          batch_env: A vector environment that resets environments in the step that ends their episode.
+          batch_env: Any vector environment, see `same_step`: whenever it resets environments whose episode ended, here
+            it happens in the step that ends it.
 
         Raises:
-          ValueError: The vector environment resets environments at another time.
+          ValueError: The vector environment can't be brought to that.
           UnsupportedSpaceError: A space that is not made of arrays.
         """
-        mode = batch_env.metadata.get("autoreset_mode")
-        if mode != AutoresetMode.SAME_STEP:
-            raise ValueError(
-                f"InGraphBatchEnv needs a vector environment with autoreset_mode=AutoresetMode.SAME_STEP, got {mode}: "
-                "a reset at another time would be taken for a step of the episode."
-            )
+        batch_env = same_step(batch_env)
         self._batch_env = batch_env
         self._failure: BaseException | None = None
         # A BatchEnv has the block of bytes already.

@@ -1,0 +1,303 @@
+import contextlib
+import functools
+import sys
+
+import cloudpickle
+import gymnasium
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from hypothesis import strategies
+
+from agents.tools import InGraphBatchEnv, simulate
+from agents.tools.mock_algorithm import MockAlgorithm
+from agents.tools.same_step import SameStepEnv, same_step
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+MODES = list(AutoresetMode)
+
+
+class Diary(gymnasium.Env):
+    """Observes its episode, its step and a random number; the ends of its episodes are planned.
+
+    `plan` are the lengths of its episodes, over and over, and how each of them ends: "terminated", "truncated", "both".
+    """
+
+    observation_space = spaces.Dict(
+        page=spaces.Box(-1, 1e6, (2,), np.float64), draw=spaces.Tuple([spaces.Box(0, 1, (), np.float32)])
+    )
+    action_space = spaces.Box(-9, 9, (1,), np.float32)
+
+    def __init__(self, plan, fails_at=None):
+        self.plan, self.fails_at, self.episode = plan, fails_at, -1
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.episode = 0 if seed is not None else self.episode + 1
+        self.steps = 0
+        return self.observe(), {"episode": self.episode, "begun": True}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == self.fails_at:
+            raise ZeroDivisionError(f"at {self.steps}")
+        length, how = self.plan[self.episode % len(self.plan)]
+        assert self.steps <= length, "stepped after the end of its episode"
+        ended = self.steps == length
+        reward = 1000 * self.episode + self.steps + float(action[0])
+        info = {"episode": self.episode, "steps": self.steps}
+        return self.observe(), reward, ended and how != "truncated", ended and how != "terminated", info
+
+    def observe(self):
+        draw = np.array(self.np_random.random(), np.float32)
+        return {"page": np.array([self.episode, self.steps], np.float64), "draw": (draw,)}
+
+
+PLANS = [
+    [(1, "terminated"), (3, "both"), (2, "truncated")],
+    [(4, "truncated"), (1, "both"), (1, "terminated")],  # Ends with the first one at step 4.
+    [(1000, "terminated")],
+]
+
+
+@contextlib.contextmanager
+def made(kind, mode, plans=PLANS, **kwargs):
+    constructors = [functools.partial(Diary, plan, **kwargs) for plan in plans]
+    if kind == "sync":
+        batch = SyncVectorEnv(constructors, autoreset_mode=mode)
+    elif kind == "sync, arrays used again":
+        batch = SyncVectorEnv(constructors, autoreset_mode=mode, copy=False)
+    else:
+        # Not forked: TensorFlow's threads may run already.
+        batch = AsyncVectorEnv(
+            constructors, autoreset_mode=mode, context="forkserver", shared_memory=kind != "async, no shared memory"
+        )
+    try:
+        yield batch
+    finally:
+        batch.close()
+
+
+def actions(step, num_envs):
+    return (np.arange(num_envs) / 8 + step / 100).astype(np.float32)[:, None]
+
+
+def alone(plan, row, num_envs, steps, seed):
+    """What one environment gives, stepped by itself: (observ, reward, terminated, truncated, final_observ) a step."""
+    env = Diary(plan)
+    env.reset(seed=seed)
+    for step in range(steps):
+        observ, reward, terminated, truncated, info = env.step(actions(step, num_envs)[row])
+        final, final_info, reset_info = observ, info, None
+        if terminated or truncated:
+            observ, reset_info = env.reset()
+        yield observ, reward, terminated, truncated, final, final_info, reset_info
+
+
+def assert_row(batch, row, observ):
+    np.testing.assert_array_equal(batch["page"][row], observ["page"])
+    np.testing.assert_array_equal(batch["draw"][0][row], observ["draw"][0])
+
+
+def check_against_single_environments(batch, plans, steps):
+    num_envs = len(plans)
+    batch.reset(seed=list(range(num_envs)))
+    references = [alone(plan, row, num_envs, steps, row) for row, plan in enumerate(plans)]
+    results = []
+    for step in range(steps):
+        observ, reward, terminated, truncated, infos = batch.step(actions(step, num_envs))
+        # Kept as they are, so that arrays that a later step changes would show.
+        kept = (observ, np.array(reward), np.array(terminated), np.array(truncated), infos)
+        results.append(kept)
+        for row, reference in enumerate(references):
+            expected, *outcome, final, final_info, reset_info = next(reference)
+            assert_row(observ, row, expected)
+            assert [kept[1][row], kept[2][row], kept[3][row]] == outcome
+            if reset_info is None:
+                assert "_final_obs" not in infos or not infos["_final_obs"][row]
+                assert infos["steps"][row] == final_info["steps"] and infos["_steps"][row]
+                assert infos["episode"][row] == final_info["episode"]
+                assert "begun" not in infos or not infos["_begun"][row]
+            else:
+                assert infos["_final_obs"][row] and infos["_final_info"][row]
+                assert_row(infos["final_obs"], row, final)
+                assert infos["final_info"]["steps"][row] == final_info["steps"]
+                assert infos["episode"][row] == reset_info["episode"] and infos["begun"][row] and infos["_begun"][row]
+                assert not infos["_steps"][row]
+    for row, plan in enumerate(plans):  # What was returned is still what it was.
+        for (_, reward, _, _, infos), (_, expected, *_, final, _, reset_info) in zip(
+            results, alone(plan, row, num_envs, steps, row), strict=True
+        ):
+            assert reward[row] == expected
+            if reset_info is not None:
+                assert_row(infos["final_obs"], row, final)
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+@pytest.mark.parametrize("kind", ["sync", "sync, arrays used again", "async"])
+def test_every_environment_goes_on_as_if_it_were_alone(kind, mode):
+    with made(kind, mode) as batch:
+        check_against_single_environments(same_step(batch), PLANS, steps=30)
+
+
+def test_without_shared_memory_and_automatic_resets():
+    with made("async, no shared memory", AutoresetMode.DISABLED) as batch:
+        check_against_single_environments(same_step(batch), PLANS, steps=12)
+
+
+episodes = strategies.tuples(strategies.integers(1, 4), strategies.sampled_from(["terminated", "truncated", "both"]))
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(
+    plans=strategies.lists(strategies.lists(episodes, min_size=1, max_size=3), min_size=1, max_size=4),
+    mode=strategies.sampled_from([AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]),
+)
+def test_whatever_the_lengths_and_ends(plans, mode):
+    with made("sync", mode, plans) as batch:
+        check_against_single_environments(same_step(batch), plans, steps=15)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_in_the_graph_every_transition_is_a_step_of_its_episode(kind, mode):
+    steps = 20
+    with made(kind, mode) as batch:
+        envs = InGraphBatchEnv(batch)
+        algorithm = MockAlgorithm(envs)
+
+        @tf.function
+        def collect():
+            envs.reset(seed=tf.range(3, dtype=tf.int64))
+            kept = [tf.TensorArray(tf.float64, steps) for _ in range(3)]
+            flags = [tf.TensorArray(tf.bool, steps) for _ in range(2)]
+            rewards = tf.TensorArray(tf.float32, steps)
+            for step in tf.range(steps):
+                before = tf.identity(envs.observ["page"])
+                action = tf.range(3, dtype=tf.float32)[:, None] / 8 + tf.cast(step, tf.float32) / 100
+                outcome = envs.simulate(action)
+                pages = (before, tf.identity(envs.observ["page"]), outcome.final_observ["page"])
+                kept = [array.write(step, page) for array, page in zip(kept, pages, strict=True)]
+                flags = [flags[0].write(step, outcome.terminated), flags[1].write(step, outcome.truncated)]
+                rewards = rewards.write(step, outcome.reward)
+            return *(array.stack() for array in kept), *(flag.stack() for flag in flags), rewards.stack()
+
+        before, after, final, terminated, truncated, rewards = (array.numpy() for array in collect())
+        for row, plan in enumerate(PLANS):
+            page = np.zeros(2)
+            for step, expected in enumerate(alone(plan, row, 3, steps, row)):
+                observ, reward, ends, cut, last, _, _ = expected
+                np.testing.assert_array_equal(before[step, row], page)
+                np.testing.assert_array_equal(after[step, row], page := observ["page"])
+                assert (terminated[step, row], truncated[step, row]) == (ends, cut)
+                assert rewards[step, row] == pytest.approx(reward)
+                if ends or cut:
+                    np.testing.assert_array_equal(final[step, row], last["page"])
+
+        envs.reset(seed=tf.range(3, dtype=tf.int64))
+        result = simulate(envs, algorithm, steps)
+        ended, lengths = result.ended.numpy(), result.episode_length.numpy()
+        for row, plan in enumerate(PLANS):
+            planned = [length for length, _ in plan] * steps
+            seen = lengths[:, row][ended[:, row]]
+            np.testing.assert_array_equal(seen, planned[: len(seen)])
+            assert np.sum(planned[: len(seen) + 1]) > steps
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # Gymnasium's, of workers that fail.
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_an_environments_own_exception_comes_out_and_closing_closes(kind, mode):
+    class Closing(Diary):
+        closed = 0
+
+        def close(self):
+            Closing.closed += 1
+
+    with made(kind, mode, fails_at=3) as batch:
+        if kind == "sync":
+            batch.envs = [Closing(plan, fails_at=3) for plan in PLANS]
+        envs = InGraphBatchEnv(batch)
+        step = tf.function(envs.simulate)
+        envs.reset(seed=tf.range(3, dtype=tf.int64))
+        step(tf.zeros([3, 1]))
+        step(tf.zeros([3, 1]))
+        with pytest.raises(ZeroDivisionError, match="at 3"), envs.raising():
+            step(tf.zeros([3, 1]))
+        envs.close()
+        assert batch.closed
+        assert Closing.closed == (3 if kind == "sync" else 0)
+
+
+def test_those_that_reset_in_the_same_step_pass_through():
+    with made("sync", AutoresetMode.SAME_STEP) as batch:
+        assert same_step(batch) is batch
+    with made("sync", AutoresetMode.NEXT_STEP) as batch:
+        wrapped = same_step(batch)
+        assert isinstance(wrapped, SameStepEnv) and same_step(wrapped) is wrapped
+        assert wrapped.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
+        assert batch.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
+
+
+def test_wrapped_vector_environments():
+    with made("sync", AutoresetMode.NEXT_STEP) as batch:
+        wrapped = gymnasium.wrappers.vector.TransformReward(batch, lambda reward: reward)
+        check_against_single_environments(same_step(wrapped), PLANS, steps=20)
+
+
+def test_those_that_reset_all_or_nothing_are_refused():
+    batch = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
+    with pytest.raises(ValueError, match="CartPoleVectorEnv.*can't reset a part.*SyncVectorEnv"):
+        InGraphBatchEnv(batch)
+    batch.close()
+
+
+def test_workers_that_reset_twice_are_refused():
+    with made("async, no shared memory", AutoresetMode.NEXT_STEP) as batch:
+        with pytest.raises(ValueError, match="shared_memory=False.*SAME_STEP"):
+            same_step(batch)
+
+
+class Reckless(VectorEnv):
+    """Ignores masks, or returns only the rows of those that were reset."""
+
+    num_envs = 2
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
+    single_observation_space, single_action_space = spaces.Box(0, 1e6, (1,), np.float32), spaces.Discrete(2)
+
+    def __init__(self, returns_all):
+        self.returns_all = returns_all
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = np.zeros((2, 1), np.float32)
+        number = 2 if self.returns_all or not options else options["reset_mask"].sum()
+        return self.steps[:number], {}
+
+    def step(self, actions):
+        self.steps = self.steps + 1
+        ended = self.steps[:, 0] == [5, 3]
+        return self.steps, np.ones(2), ended, np.zeros(2, bool), {}
+
+
+@pytest.mark.parametrize("returns_all", [True, False])
+def test_those_that_ignore_masks_are_noticed(returns_all):
+    envs = InGraphBatchEnv(Reckless(returns_all))
+    envs._batch_env.reset()
+    step = tf.function(envs.simulate)
+    step(tf.zeros([2], tf.int64))
+    step(tf.zeros([2], tf.int64))
+    with pytest.raises(ValueError, match="Reckless.*can't reset a part"), envs.raising():
+        step(tf.zeros([2], tf.int64))
+
+
+@pytest.mark.parametrize("metadata", [{}, {"autoreset_mode": "same-step"}])
+def test_those_that_do_not_say_when_they_reset_are_refused(metadata):
+    batch = Reckless(True)
+    batch.metadata = metadata
+    with pytest.raises(ValueError, match="does not say when it resets.*autoreset_mode"):
+        same_step(batch)
