@@ -22,6 +22,8 @@ REQUIRED = [
     "tqdm",  # The progress line.
 ]
 EXTRAS = {
+    # Environments in C++. Exact resuming needs its list of seeds; 1.2.5 is what was tried. For Python 3.11 and newer.
+    "envpool": ["envpool>=1.2.5"],
     "mujoco": ["gymnasium[mujoco]>=1.1"],
     "test": ["pytest", "hypothesis", "scipy", "ruff", "mypy", "gymnasium[mujoco]>=1.1"],
 }

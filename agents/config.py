@@ -69,13 +69,17 @@ class Config(BaseModel):
     env_kwargs: dict[str, JsonValue] = Field(
         {}, max_length=1000, description="Arguments for the environment's constructor, by name, as plain data."
     )
-    env_backend: Literal["process", "inline", "tf"] = Field(
+    env_backend: Literal["process", "inline", "envpool", "tf"] = Field(
         "process",
-        description="Whether environments live in worker processes, in the training process itself, or in its graph.",
+        description="Where environments live: in worker processes, in the training process itself, in EnvPool's threads, "
+        "or in TensorFlow's graph.",
     )
     num_envs: int = Field(8, ge=1, le=65_536, description="Environments stepped in parallel (count).")
     num_processes: int = Field(
-        0, ge=0, le=65_536, description="Worker processes that host the environments (count; 0 = as many as cores)."
+        0,
+        ge=0,
+        le=65_536,
+        description="Worker processes that host the environments, or EnvPool's threads (count; 0 = as many as cores).",
     )
     max_episode_steps: int = Field(
         0,
@@ -275,11 +279,21 @@ def check_environment(config: Config) -> EnvSpec:
       config: The experiment; the module named in its `env` is imported.
 
     Returns:
-      Gymnasium's specification of the environment, or for env_backend tf that of `agents.envs`.
+      Gymnasium's specification of the environment, or that of `agents.envs`; little more than its name where it is
+      EnvPool's.
 
     Raises:
-      UsageError: The module, the environment or a package that it needs is missing, told in at most three lines.
+      UsageError: The module, the environment or a package that it needs is missing, told in at most three lines; or
+        EnvPool can't do what a setting says.
     """
+    if config.env_backend == "envpool":
+        from gymnasium.envs.registration import EnvSpec
+
+        from agents.tools.env_pool import check_env_pool
+
+        check_env_pool(config.env, config.env_kwargs, config.action_repeat)
+        return EnvSpec(config.env)
+
     from agents.envs import registration
     from agents.runs.tensorflow_setup import quiet_tensorflow
 

@@ -51,7 +51,7 @@ CONFIGS = st.builds(
     Config,
     env=TEXTS.filter(bool),
     env_kwargs=st.dictionaries(TEXTS, PLAIN, max_size=4),
-    env_backend=st.sampled_from(["process", "inline", "tf"]),
+    env_backend=st.sampled_from(["process", "inline", "envpool", "tf"]),
     steps=st.integers(1, 10**15),
     learning_rate=st.floats(0, 1, exclude_min=True),
     adam_epsilon=st.floats(0, 1, exclude_min=True),
@@ -375,3 +375,12 @@ def test_import_is_light_and_quick():
     start = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True)
     assert time.monotonic() - start < 5
+
+
+def test_without_envpool_its_backend_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "envpool", None)  # As if it were not there.
+    with pytest.raises(UsageError) as raised:
+        check_environment(load_config(env_backend="envpool"))
+    assert "needs the package envpool" in str(raised.value)
+    assert "pip install 'agents[envpool]'" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 2

@@ -206,6 +206,16 @@ def test_a_run_that_was_abandoned_goes_on_as_if_it_had_never_stopped(cartpole, t
     assert (hashes(run), rows(run)) == before
 
 
+def test_a_run_with_envpool_that_is_killed_goes_on_as_if_it_had_never_stopped(tmp_path):
+    pytest.importorskip("envpool")
+    config = small("cartpole", env_backend="envpool", max_episode_steps=100)
+    never_stopped, killed = RunDirectory(tmp_path / "never_stopped"), RunDirectory(tmp_path / "killed")
+    finish(config, never_stopped)
+    kill_after_evaluation(killed, config, 2)
+    finish(config, killed)
+    assert_equal_runs(killed, never_stopped)
+
+
 def damage(run):
     """Leaves behind what a process may leave that is killed in the middle of writing."""
     with run.metrics_file.open("a") as file:
@@ -307,6 +317,7 @@ MY_MODULE = """
         (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["MultiBinary"]),
         (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
         (["--env=my_module:Words-v0", "--env-backend=tf"], ["Words-v0", "agents.envs.register"]),
+        (["--env=Pendulun-v1", "--env-backend=envpool"], ["envpool"]),
         (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
         (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),
     ],

@@ -57,6 +57,21 @@ def test_scores_are_those_of_the_logged_evaluation(run, tmp_path, checkpoint, st
     assert report == json.loads((tmp_path / "scores.json").read_text())
 
 
+def test_a_run_with_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
+    pytest.importorskip("envpool")
+    settings = dict(env_backend="envpool", max_episode_steps=20, steps=1000, rollout_length=50, checkpoint_interval=500)
+    run = trained(tmp_path / "run", **settings)
+    report = visualize(run, tmp_path / "videos", episodes=1)
+    assert [episode["length"] for episode in report["episodes"]] == [20]
+    _, frames = read(tmp_path / "videos" / "episode-00.mp4")
+    assert len(frames) == 21
+    text = run.config_file.read_text()
+    assert "env: Pendulum-v1" in text
+    run.config_file.write_text(text.replace("env: Pendulum-v1", "env: Pong-v5"))
+    with pytest.raises(UsageError, match="Pong-v5(?s:.*)'envpool' is drawn in Gymnasium's environment"):
+        visualize(run, tmp_path / "videos", episodes=1)
+
+
 def test_the_best_checkpoint(run, tmp_path):
     report = visualize(run, tmp_path, checkpoint="best")
     scores = {step: logged(run, step)["return_mean"] for step in (1000, 2000, 3000)}

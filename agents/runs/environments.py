@@ -14,7 +14,7 @@ from agents import envs
 from agents.runs.rendering import check_rendering
 from agents.runs.tensorflow_setup import start_tensorflow
 from agents.tools import wrappers
-from agents.tools.batch_env import BatchEnv, make_batch_env
+from agents.tools.batch_env import BatchEnv, available_cores, make_batch_env
 from agents.tools.spaces import check_action_space, leaf_spaces
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def make_environments(
       spec: The environment that it names.
       number: How many.
       wrap: A last wrapper for each, given its index in the batch and the environment; it may go to another process.
+        EnvPool's get none.
       **kwargs: For the environments' constructor, besides `config.env_kwargs`.
 
     Raises:
@@ -80,7 +81,13 @@ def make_environments(
         return _make_tensor_environments(config, spec, number, env_kwargs)
     make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat)
     constructors = [functools.partial(make, wrap and functools.partial(wrap, index)) for index in range(number)]
-    if config.env_backend == "process":
+    batch_env: VectorEnv
+    if config.env_backend == "envpool":
+        from agents.tools.env_pool import make_env_pool
+
+        threads = min(config.num_processes or available_cores(), number)
+        batch_env = make_env_pool(config.env, number, threads, config.max_episode_steps, env_kwargs)
+    elif config.env_backend == "process":
         batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout)
     else:
         batch_env = BatchEnv([make() for make in constructors], blocking=True)

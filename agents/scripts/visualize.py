@@ -111,18 +111,17 @@ def _prepare(outdir: Path) -> Path:
 
 
 def _drawn(config: Config) -> tuple[Config, EnvSpec]:
-    """What to record: environments of Gymnasium, also where the run had those of tensors, in processes of their own."""
+    """What to record: environments of Gymnasium, in processes of their own, wherever those of the run lived."""
     # Never in this process: OSMesa, with which MuJoCo draws, brings an LLVM that crashes together with TensorFlow's
     # (github.com/tensorflow/tensorflow/issues/109933). Episodes are the same wherever Gymnasium's environments live.
     apart = config.model_copy(update={"env_backend": "process"})
     try:
         return apart, check_environment(apart)
     except UsageError as error:
-        if config.env_backend != "tf":
+        if config.env_backend not in ("envpool", "tf"):
             raise
         raise UsageError(
-            f"environment '{config.env}' can't be recorded: those of env_backend tf are drawn by Gymnasium's of the "
-            f"same id\n{error}"
+            f"{error}\na run with env_backend '{config.env_backend}' is drawn in Gymnasium's environment of the same id"
         ) from None
 
 
