@@ -194,7 +194,8 @@ def _decode(annotation: Any, text: Any) -> Any:
     try:
         return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)
     except ValueError:
-        return text
+        names = origin is tuple and get_args(annotation)[0] is str
+        return [name.strip() for name in text.split(",")] if names else text
 
 
 def _parse_known(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:

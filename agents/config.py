@@ -71,8 +71,8 @@ class Config(BaseModel):
     )
     env_backend: Literal["process", "inline", "envpool", "tf"] = Field(
         "process",
-        description="Where environments live: in worker processes, in the training process itself, in EnvPool's threads, "
-        "or in TensorFlow's graph.",
+        description="Where environments live: in worker processes, in the training process itself, in EnvPool's "
+        "threads, or in TensorFlow's graph.",
     )
     num_envs: int = Field(8, ge=1, le=65_536, description="Environments stepped in parallel (count).")
     num_processes: int = Field(
@@ -89,6 +89,11 @@ class Config(BaseModel):
     )
     action_repeat: int = Field(
         1, ge=1, le=1000, description="Times that the environment is given every action in a row (count)."
+    )
+    info_keys: tuple[str, ...] = Field(
+        (),
+        max_length=100,
+        description="Numbers in the environments' infos to log as info/<name>, means of the steps in between (names).",
     )
 
     steps: int = Field(100_000, ge=1, le=10**15, description="Length of the training (environment steps in all).")

@@ -77,7 +77,8 @@ def expected(annotation: Any, metadata: Iterable[Any] = ()) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join(expected(kind) for kind in arguments if kind is not type(None))
     if origin is tuple:
-        return f"a list, such as [64, 64], and each item {expected(arguments[0])}"
+        example = "[x, y]" if arguments[0] is str else "[64, 64]"
+        return f"a list, such as {example}, and each item {expected(arguments[0])}"
     if origin is dict:
         return 'plain data by name, such as {"g": 9.81}'
     return f"{_KINDS.get(annotation, 'a path')}{_bounds(metadata)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -88,9 +88,9 @@ def make_environments(
         threads = min(config.num_processes or available_cores(), number)
         batch_env = make_env_pool(config.env, number, threads, config.max_episode_steps, env_kwargs)
     elif config.env_backend == "process":
-        batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout)
+        batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout, config.info_keys)
     else:
-        batch_env = BatchEnv([make() for make in constructors], blocking=True)
+        batch_env = BatchEnv([make() for make in constructors], blocking=True, info_keys=config.info_keys)
     try:
         leaf_spaces(batch_env.single_observation_space)
         check_action_space(batch_env.single_action_space)
@@ -100,11 +100,11 @@ def make_environments(
     return batch_env
 
 
-def in_graph(environments: VectorEnv | InGraphEnv) -> InGraphEnv:
-    """Environments as the graph needs them; some are that already."""
+def in_graph(environments: VectorEnv | InGraphEnv, info_keys: Sequence[str] = ()) -> InGraphEnv:
+    """Environments as the graph needs them; some are that already. `info_keys` are wanted of their infos."""
     from agents.tools.in_graph_batch_env import InGraphBatchEnv
 
-    return InGraphBatchEnv(environments) if isinstance(environments, VectorEnv) else environments
+    return InGraphBatchEnv(environments, info_keys) if isinstance(environments, VectorEnv) else environments
 
 
 def _make_tensor_environments(config: Config, spec: EnvSpec, number: int, env_kwargs: dict[str, Any]) -> InGraphEnv:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +39,7 @@ class Learner:
         """
         self._config = config
         self._seeds = Seeds(config.seed)
-        self._envs = in_graph(train_envs)
+        self._envs = in_graph(train_envs, config.info_keys)
         self._ppo = PPO(self._envs, config)
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
         self._evaluation = Evaluation(in_graph(eval_envs), self._ppo.policy, eval_seeds)
@@ -46,6 +47,7 @@ class Learner:
         self._iteration = tf.function(self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles)
         self._step_before = self.step
         self._results = AttrDict()
+        self._missing: set[str] = set()  # Names of infos that were warned about.
         self._begin_report()
         self.rate = 0.0
 
@@ -86,6 +88,8 @@ class Learner:
         ended = episodes.ended.numpy()
         self._returns.append(episodes.episode_return.numpy()[ended])
         self._lengths.append(episodes.episode_length.numpy()[ended])
+        for key, numbers in episodes.extras.items():
+            self._extras[key].append(numbers.numpy())
         self._seconds += time.perf_counter() - start
         self._steps += ended.size
         self.rate = self._steps / self._seconds
@@ -111,6 +115,7 @@ class Learner:
         if len(returns):
             scalars["episode/return"] = float(np.mean(returns, dtype=np.float64))
             scalars["episode/length"] = float(np.mean(lengths))
+        scalars.update(self._info_means())
         scalars["perf/steps_per_second"] = self.rate
         self._begin_report()
         return scalars
@@ -121,13 +126,30 @@ class Learner:
 
     def _collect_and_learn(self) -> AttrDict:
         rollout = simulate(self._envs, self._ppo, self._config.rollout_length)
-        episodes = AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length")})
+        episodes = AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length", "extras")})
         return AttrDict(episodes=episodes, learned=self._ppo.train(rollout))
 
     def _begin_report(self) -> None:
         self._returns: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
+        self._extras: dict[str, list[np.ndarray]] = {key: [] for key in self._envs.extras}
         self._seconds, self._steps = 0.0, 0
+
+    def _info_means(self) -> dict[str, float]:
+        """Means of the numbers in the infos, by tag, over the steps that had them."""
+        means = {}
+        for key, parts in self._extras.items():
+            numbers = np.concatenate(parts)
+            present = ~np.isnan(numbers)
+            if present.any():
+                means[f"info/{key}"] = float(np.mean(numbers[present], dtype=np.float64))
+            elif key not in self._missing:
+                self._missing.add(key)
+                names = ", ".join(sorted(self._envs.info_names)) or "none"
+                warnings.warn(
+                    f"info_keys: no info had a number '{key}' so far; names seen in infos: {names}", stacklevel=3
+                )
+        return means
 
     def _check_finite(self) -> None:
         for name in ("observ", "final_observ", "reward", "action", "loss"):  # Causes before what follows from them.

@@ -25,19 +25,25 @@ class BatchEnv(VectorEnv):
     What `step` and `reset` return is in fresh memory and stays as it is. Of the infos, those at the start and at the
     end of an episode are returned, as Gymnasium's vector environments give them (`final_info`, `_final_info`). Where an
     episode ended there is also `final_obs` [B, ...] with its mask `_final_obs` [B]: its true last observation.
+    The numbers named by `info_keys` are returned in every step, float64 [B] with their masks; they are those of the
+    step that was made, also where it ended an episode.
 
     Attributes:
       layout: Where the arrays of the batch lie in its block of shared memory.
+      info_names: Names that have come with the infos at the start and at the end of episodes.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
-    def __init__(self, envs: Sequence[gymnasium.Env | ExternalProcess], blocking: bool = False):
+    def __init__(
+        self, envs: Sequence[gymnasium.Env | ExternalProcess], blocking: bool = False, info_keys: Sequence[str] = ()
+    ):
         """Joins environments into a batch.
 
         Args:
           envs: Gymnasium environments, or processes, each with one or several of them.
           blocking: Whether to step one after another. Needed for environments that live in this process.
+          info_keys: Names of numbers in the environments' infos that are wanted in every step.
 
         Raises:
           ValueError: No environments, spaces that differ, an environment with automatic resets of its own, or
@@ -66,7 +72,8 @@ class BatchEnv(VectorEnv):
         self.render_mode = descriptions[0]["render_mode"]
         self._action_leaves = [(leaf, *self._bounds(leaf)) for leaf in leaf_spaces(self.single_action_space)]
         self._needs_reset = np.ones(self.num_envs, bool)
-        self.layout = Layout(self.num_envs, self.single_observation_space, self.single_action_space)
+        self.layout = Layout(self.num_envs, self.single_observation_space, self.single_action_space, info_keys)
+        self.info_names: set[str] = set()
         self._attach()
 
     def _bounds(self, leaf: gymnasium.Space) -> Iterator[np.ndarray]:
@@ -103,6 +110,8 @@ class BatchEnv(VectorEnv):
         infos, block = self._advance(actions)
         results = Results(self.layout, block)
         batched = self._infos(infos)
+        for key, numbers in results.info.items():
+            batched[key], batched[f"_{key}"] = numbers, ~np.isnan(numbers)
         if infos:
             batched["final_obs"] = pack(self.single_observation_space, results.final_observ)
             batched["_final_obs"] = results.terminated | results.truncated
@@ -191,6 +200,8 @@ class BatchEnv(VectorEnv):
             )
         self._take_actions(actions)
         infos = self._ask(_send_step)
+        for _, info, final_info in infos:
+            self.info_names.update(info, final_info or ())
         return infos, self._arrays.copy_results()
 
     def _ask(self, send: Callable[[Any], None]) -> Infos:
@@ -261,7 +272,10 @@ class BatchEnv(VectorEnv):
 
 
 def make_batch_env(
-    constructors: Sequence[Callable[[], gymnasium.Env]], processes: int = 0, timeout: float = 60.0
+    constructors: Sequence[Callable[[], gymnasium.Env]],
+    processes: int = 0,
+    timeout: float = 60.0,
+    info_keys: Sequence[str] = (),
 ) -> BatchEnv:
     """Spreads environments over worker processes, started all at once.
 
@@ -269,6 +283,7 @@ def make_batch_env(
       constructors: One for each environment; anything that cloudpickle takes.
       processes: How many workers; 0 for as many as there are cores, and never more than environments.
       timeout: Seconds that a worker may take for one step or reset of its environments.
+      info_keys: See `BatchEnv`.
 
     Raises:
       EnvironmentFailure: A worker could not make its environments; all workers were closed.
@@ -283,7 +298,7 @@ def make_batch_env(
     try:
         for host in hosts:
             host.wait_until_ready()
-        return BatchEnv(hosts)
+        return BatchEnv(hosts, info_keys=info_keys)
     except BaseException:
         for host in hosts:
             host.close()

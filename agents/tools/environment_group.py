@@ -98,6 +98,8 @@ class EnvironmentGroup:
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated
+                if arrays.info:
+                    self._write_info(row, info)
                 if not autoreset:
                     infos.append((row, info, None))
                 elif terminated or truncated:
@@ -134,6 +136,8 @@ class EnvironmentGroup:
             except (Exception, SystemExit) as error:
                 raise self._failure(env, "reset", error) from error
             arrays.reward[row] = 0
+            for numbers in arrays.info.values():
+                numbers[row] = np.nan
             arrays.terminated[row] = arrays.truncated[row] = False
             infos.append((row, info, None))
         return infos
@@ -169,6 +173,15 @@ class EnvironmentGroup:
         else:
             for leaf, value in zip(leaves, flatten(self.observation_space, observ), strict=True):
                 leaf[row] = value
+
+    def _write_info(self, row: int, info: dict[str, Any]) -> None:
+        for key, numbers in self._arrays.info.items():
+            try:
+                numbers[row] = info.get(key, np.nan)
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"info_keys: '{key}' is {info[key]!r} in this environment's info, not a number"
+                ) from None
 
     def _check_shapes(self, observ: Any) -> None:
         # Assigning to a row would stretch a smaller observation to the row's shape without a word.

@@ -204,7 +204,8 @@ class ExternalProcess:
           autoreset: Whether to reset an environment in the step that ends its episode.
         """
         self._arrays, self._start = arrays, start
-        self._post(worker.METHOD, "worker", "attach", (start, arrays.layout.num_envs, autoreset), (descriptor,))
+        arguments = (start, arrays.layout.num_envs, autoreset, list(arrays.info))
+        self._post(worker.METHOD, "worker", "attach", arguments, (descriptor,))
         self.receive()
 
     def send_step(self) -> None:

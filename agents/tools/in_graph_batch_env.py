@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,32 +13,33 @@ from gymnasium.vector import VectorEnv
 from agents.tools.attr_dict import AttrDict
 from agents.tools.batch_env import BatchEnv
 from agents.tools.in_graph_env import InGraphEnv
+from agents.tools.packing import Packing
 from agents.tools.same_step import same_step
-from agents.tools.shared_arrays import Field, Layout, Results, aligned_empty
+from agents.tools.shared_arrays import Field
 from agents.tools.spaces import flatten, pack
 
 
 class InGraphBatchEnv(InGraphEnv):
     """Exposes a vector environment to the graph."""
 
-    def __init__(self, batch_env: VectorEnv):
+    def __init__(self, batch_env: VectorEnv, info_keys: Sequence[str] = ()):
         """Makes the variables.
 
         Args:
           batch_env: Any vector environment, see `same_step`: whenever it resets environments whose episode ended, here
             it happens in the step that ends it.
+          info_keys: Names of numbers in its infos. A `BatchEnv` has those that it was made with.
 
         Raises:
           ValueError: The vector environment can't be brought to that.
           UnsupportedSpaceError: A space that is not made of arrays.
         """
-        batch_env = same_step(batch_env)
-        self._batch_env = batch_env
+        self._batch_env = batch_env if isinstance(batch_env, BatchEnv) else Packing(same_step(batch_env), info_keys)
+        self._layout = self._batch_env.layout
         self._failure: BaseException | None = None
-        # A BatchEnv has the block of bytes already.
-        self._stepper = batch_env.step_packed if isinstance(batch_env, BatchEnv) else self._step_any
-        super().__init__(batch_env.num_envs, batch_env.single_observation_space, batch_env.single_action_space)
-        self._layout = Layout(self.num_envs, self.observation_space, self.action_space)
+        spaces = batch_env.single_observation_space, batch_env.single_action_space
+        super().__init__(batch_env.num_envs, *spaces, list(self._layout.info))
+        self.info_names = self._batch_env.info_names
         self.packed_spec = tf.TensorSpec([self._layout.size], tf.uint8)
 
     def step(self, action: Any) -> tf.Tensor:
@@ -54,7 +55,7 @@ class InGraphBatchEnv(InGraphEnv):
         return packed
 
     def unpack(self, packed: tf.Tensor) -> AttrDict:
-        """From blocks, uint8 [..., size], to `observ`, `reward`, `terminated`, `truncated` and `final_observ`."""
+        """From blocks, uint8 [..., size], to tensors; see `InGraphEnv.unpack`."""
         layout = self._layout
         observ, final_observ = (
             pack(self.observation_space, [_read(field, packed) for field in fields])
@@ -66,6 +67,7 @@ class InGraphBatchEnv(InGraphEnv):
             terminated=_read(layout.terminated, packed),
             truncated=_read(layout.truncated, packed),
             final_observ=final_observ,
+            extras={key: tf.cast(_read(field, packed), tf.float32) for key, field in layout.info.items()},
         )
 
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
@@ -80,10 +82,11 @@ class InGraphBatchEnv(InGraphEnv):
         """
         mask = tf.ones([self.num_envs], tf.bool) if mask is None else mask
         seed = tf.fill([self.num_envs], tf.constant(-1, tf.int64)) if seed is None else seed
-        packed = tf.numpy_function(self._reset, [mask, seed], tf.uint8)
-        packed.set_shape(self.packed_spec.shape)
-        observ = self.unpack(packed).observ
-        self._assign(self.observ, observ)
+        leaves = tf.nest.flatten(self.observ)
+        arrays = tf.numpy_function(self._reset, [mask, seed], [leaf.dtype for leaf in leaves])
+        for variable, array in zip(leaves, tf.nest.flatten(arrays), strict=True):
+            variable.assign(tf.ensure_shape(array, variable.shape))
+        observ = tf.nest.map_structure(tf.convert_to_tensor, self.observ)
         self._forget(mask)
         return observ
 
@@ -102,50 +105,23 @@ class InGraphBatchEnv(InGraphEnv):
         """Closes the environments."""
         self._batch_env.close()
 
-    # These run in Python. TensorFlow takes over the block that they return without copying, so it must be a fresh one.
+    # These run in Python. TensorFlow takes over the arrays that they return without copying: they must be fresh ones.
 
     def _step(self, *actions: np.ndarray) -> np.ndarray:
         try:
-            return self._stepper(pack(self.action_space, actions))
+            return self._batch_env.step_packed(pack(self.action_space, actions))
         except BaseException as failure:  # Ctrl-C as well: it may come while Python runs inside of the graph.
             self._failure = failure
             raise
 
-    def _reset(self, mask: np.ndarray, seed: np.ndarray) -> np.ndarray:
+    def _reset(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
         seeds = [None if one < 0 else int(one) for one in seed]
         try:
             observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
         except BaseException as failure:
             self._failure = failure
             raise
-        return self._packed(observ)
-
-    def _step_any(self, action: Any) -> np.ndarray:
-        """Steps a vector environment that does not give blocks by itself."""
-        observ, reward, terminated, truncated, infos = self._batch_env.step(action)
-        block = self._packed(observ)
-        results = Results(self._layout, block)
-        results.reward[:], results.terminated[:], results.truncated[:] = reward, terminated, truncated
-        # Gymnasium's own batches give an array of objects, with final observations in some rows.
-        final_observ = infos.get("final_obs")
-        if isinstance(final_observ, np.ndarray) and final_observ.dtype == object:
-            for row in np.flatnonzero(infos["_final_obs"]):
-                self._write(results.final_observ, row, final_observ[row])
-        elif final_observ is not None:
-            self._write(results.final_observ, slice(None), final_observ)
-        return block
-
-    def _packed(self, observ: Any) -> np.ndarray:
-        """A block with observations of a batch, which also stand for the final ones."""
-        block = aligned_empty(self._layout.size)
-        results = Results(self._layout, block)
-        self._write(results.observ, slice(None), observ)
-        self._write(results.final_observ, slice(None), observ)
-        return block
-
-    def _write(self, arrays: list[np.ndarray], rows: Any, observ: Any) -> None:
-        for array, leaf in zip(arrays, flatten(self.observation_space, observ), strict=True):
-            array[rows] = leaf
+        return [np.array(leaf) for leaf in flatten(self.observation_space, observ)]
 
 
 def _read(field: Field, packed: tf.Tensor) -> tf.Tensor:

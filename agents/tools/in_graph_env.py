@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -28,25 +29,35 @@ class InGraphEnv(abc.ABC):
       truncated: Variable [B], bool: whether it was cut short, as by a time limit.
       final_observ: Structure of variables [B, ...], the true last observations where `terminated | truncated`, and
         arbitrary elsewhere.
+      extras: Variables [B], float32, by name: numbers in the infos of the last step, NaN where there was none.
       episode_return: Variable [B], float32: the rewards of the current episodes so far; kept by `simulate()`.
       episode_length: Variable [B], int32: their steps so far; kept by `simulate()`.
+      info_names: Names that have come with the infos; not with those of all steps.
       packed_spec: Structure of `tf.TensorSpec`, of what `step` returns.
     """
 
     compiles = False
 
-    def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space):
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        info_keys: Sequence[str] = (),
+    ):
         """Makes the variables.
 
         Args:
           num_envs: Number of environments, B.
           observation_space: Of one environment.
           action_space: Of one environment.
+          info_keys: Names of numbers in the environments' infos.
 
         Raises:
           UnsupportedSpaceError: A space that is not made of arrays.
         """
         self.num_envs = num_envs
+        self.info_names: set[str] = set()
         self.observation_space = observation_space
         self.action_space = action_space
         self.observ = self._variables(self.observation_space, "observ")
@@ -55,6 +66,7 @@ class InGraphEnv(abc.ABC):
         self.terminated = self._variable((), tf.bool, "terminated")
         self.truncated = self._variable((), tf.bool, "truncated")
         self.final_observ = self._variables(self.observation_space, "final_observ")
+        self.extras = {key: self._variable((), tf.float32, "extras") for key in info_keys}
         results = {
             name: getattr(self, name) for name in ("observ", "reward", "terminated", "truncated", "final_observ")
         }
@@ -75,7 +87,7 @@ class InGraphEnv(abc.ABC):
         """
         outcome = self.unpack(self.step(action))
         self.keep(action, outcome)
-        return AttrDict({name: outcome[name] for name in outcome if name != "observ"})
+        return AttrDict({name: outcome[name] for name in ("reward", "terminated", "truncated", "final_observ")})
 
     # What that is made of. A loop over many steps uses these, and keeps its last step in the variables.
 
@@ -87,9 +99,9 @@ class InGraphEnv(abc.ABC):
         """From what `step` returned, of one step or of many, leaves [..., like in `packed_spec`], to tensors.
 
         Returns:
-          `observ`, `reward`, `terminated`, `truncated` and `final_observ`, [..., B, ...].
+          `observ`, `reward`, `terminated`, `truncated` and `final_observ`, [..., B, ...]; and `extras`, a dictionary.
         """
-        return packed
+        return AttrDict(packed, extras={})
 
     def keep(self, action: Any, outcome: AttrDict) -> None:
         """Assigns a step's action and what `unpack` gave for it to the variables."""

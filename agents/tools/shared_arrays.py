@@ -10,6 +10,7 @@ import dataclasses
 import mmap
 import os
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 from gymnasium import spaces
@@ -41,11 +42,18 @@ class Layout:
 
     What goes to the environments: `action` (a list of leaves, [B, ...]), `mask` [B] bool, `seed` [B] int64 (-1: none).
     What comes back: `observ` and `final_observ` (lists of leaves, [B, ...]), `reward` [B] float64, `terminated` and
-    `truncated` [B] bool. These lie together, from `results_start` to the end.
+    `truncated` [B] bool, and `info`, a dictionary with an array [B] float64 for every key that is asked for. These lie
+    together, from `results_start` to the end.
     """
 
-    def __init__(self, num_envs: int, observation_space: spaces.Space, action_space: spaces.Space):
-        """Computes the layout from the spaces of one environment."""
+    def __init__(
+        self,
+        num_envs: int,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        info_keys: Sequence[str] = (),
+    ):
+        """Computes the layout from the spaces of one environment and the names of numbers in its infos."""
         self.num_envs = num_envs
         self.size = 0
         self.action = self._add_leaves(action_space)
@@ -57,6 +65,7 @@ class Layout:
         self.terminated = self._add((), np.bool_)
         self.truncated = self._add((), np.bool_)
         self.final_observ = self._add_leaves(observation_space)
+        self.info = {key: self._add((), np.float64) for key in info_keys}
 
     def _add_leaves(self, space: spaces.Space) -> list[Field]:
         return [self._add(leaf.shape, leaf.dtype) for leaf in leaf_spaces(space)]
@@ -78,6 +87,7 @@ class Results:
         self.terminated = layout.terminated.view(block)
         self.truncated = layout.truncated.view(block)
         self.final_observ = [field.view(block) for field in layout.final_observ]
+        self.info = {key: field.view(block) for key, field in layout.info.items()}
 
 
 class BatchArrays(Results):

@@ -30,10 +30,10 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
     """Lets an algorithm act in its environments for some steps; to be used inside of a `tf.function`.
 
     In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` and
-    `action` [B, ...], `reward`, `terminated` and `truncated` [B], and `final_observ` [B, ...], whose rows are the true
-    last observations where an episode ended and arbitrary elsewhere. The observation after a step is the next step's
-    `observ`, or `batch_env.observ` after the last one. An algorithm that learns from whole rollouts need not remember
-    those: they are returned.
+    `action` [B, ...], `reward`, `terminated` and `truncated` [B], `final_observ` [B, ...], whose rows are the true last
+    observations where an episode ended and arbitrary elsewhere, and `extras` [B] by name, from the infos. The
+    observation after a step is the next step's `observ`, or `batch_env.observ` after the last one. An algorithm that
+    learns from whole rollouts need not remember these: they are returned.
 
     Args:
       batch_env: B environments that were reset before their first step.
@@ -42,17 +42,16 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
       deterministic: Handed to the algorithm's `perform`.
 
     Returns:
-      `observ`, `reward`, `terminated`, `truncated` and `final_observ` of all steps, [T, B, ...]; and of the episodes
-      that ended in them, `ended` bool [T, B], `episode_return` float32 [T, B] and `episode_length` int32 [T, B], the
-      latter two valid where one ended.
+      `observ`, `reward`, `terminated`, `truncated`, `final_observ` and `extras` of all steps, [T, B, ...]; and of the
+      episodes that ended in them, `ended` bool [T, B], `episode_return` float32 [T, B] and `episode_length` int32
+      [T, B], the latter two valid where one ended.
     """
 
     def one_step(step: tf.Tensor, observ: Any, _: Any, given: Any) -> tuple[Any, ...]:
         action = algorithm.perform(observ, deterministic)
         packed = batch_env.step(action)
         outcome = batch_env.unpack(packed)
-        transition = AttrDict({name: outcome[name] for name in outcome if name != "observ"}, action=action)
-        algorithm.experience(step, AttrDict(transition, observ=observ))
+        algorithm.experience(step, AttrDict({**outcome, "observ": observ}, action=action))
         ended = outcome.terminated | outcome.truncated  # [B]
         algorithm.end_episode(ended)
         algorithm.begin_episode(ended)

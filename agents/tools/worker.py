@@ -43,9 +43,9 @@ class Worker:
         self.group = EnvironmentGroup(constructors, start, busy=self._channel.line[BUSY_ENV : BUSY_ENV + 1])
         return self.group.describe()
 
-    def attach(self, descriptor: int, start: int, num_envs: int, autoreset: bool) -> None:
+    def attach(self, descriptor: int, start: int, num_envs: int, autoreset: bool, info_keys: list[str]) -> None:
         """Maps a batch's block of arrays and takes over its rows from `start` on."""
-        layout = Layout(num_envs, self.group.observation_space, self.group.action_space)
+        layout = Layout(num_envs, self.group.observation_space, self.group.action_space, info_keys)
         self.group.attach(BatchArrays(layout, map_block(descriptor, layout.size)), start, autoreset)
         os.close(descriptor)
 
