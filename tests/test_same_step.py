@@ -274,8 +274,9 @@ class Reckless(VectorEnv):
         self.returns_all = returns_all
 
     def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)  # Raises for a list.
         self.steps = np.zeros((2, 1), np.float32)
-        number = 2 if self.returns_all or not options else options["reset_mask"].sum()
+        number = 2 if self.returns_all else options["reset_mask"].sum()
         return self.steps[:number], {}
 
     def step(self, actions):
@@ -287,7 +288,7 @@ class Reckless(VectorEnv):
 @pytest.mark.parametrize("returns_all", [True, False])
 def test_those_that_ignore_masks_are_noticed(returns_all):
     envs = InGraphBatchEnv(Reckless(returns_all))
-    envs._batch_env.reset()
+    envs.reset()
     step = tf.function(envs.simulate)
     step(tf.zeros([2], tf.int64))
     step(tf.zeros([2], tf.int64))
