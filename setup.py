@@ -24,6 +24,13 @@ REQUIRED = [
 EXTRAS = {
     # Environments in C++. Exact resuming needs its list of seeds; 1.2.5 is what was tried. For Python 3.11 and newer.
     "envpool": ["envpool>=1.2.5"],
+    "bench": [
+        "torch==2.13.0",  # Pinned: later releases bring gigabytes of CUDA where PyTorch's own index is out of reach.
+        "stable-baselines3",
+        "skrl",
+        "envpool==1.2.5",
+        "gymnasium[mujoco]>=1.1",
+    ],
     "mujoco": ["gymnasium[mujoco]>=1.1"],
     "test": ["pytest", "hypothesis", "scipy", "ruff", "mypy", "gymnasium[mujoco]>=1.1"],
 }

@@ -1,0 +1,1 @@
+"""Benchmarks against other libraries; `scripts/benchmark.py` is their command."""

@@ -1,0 +1,97 @@
+"""This library, set up for the suites. TensorFlow is imported no sooner than a function needs it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from agents.runs import Learner
+
+# The same work for everyone: what is said here is what the peers do by default or are told to do. Normalisation of
+# observations and rewards is switched off, since the peers have it as an addition.
+PPO_SETTINGS: dict[str, Any] = {
+    "epochs": 10,
+    "minibatch_size": 64,
+    "layers": (64, 64),
+    "activation": "tanh",
+    "learning_rate": 3e-4,
+    "learning_rate_schedule": "constant",
+    "adam_epsilon": 1e-5,
+    "discount": 0.99,
+    "gae_lambda": 0.95,
+    "clip_ratio": 0.2,
+    "value_clip": 0.0,
+    "value_coef": 0.5,
+    "entropy_coef": 0.0,
+    "max_gradient_norm": 0.5,
+    "normalize_advantages": True,
+    "normalize_observ": False,
+    "normalize_reward": False,
+    "steps": 10**12,
+    "eval_episodes": 1,
+}
+
+
+@contextlib.contextmanager
+def learner(**settings: Any) -> Iterator[Learner]:
+    """An agent as `agents.scripts.train` makes it, ready for `iterate()`."""
+    from agents import load_config, runs
+    from agents.config import check_environment
+
+    config = load_config("default", **{**PPO_SETTINGS, **settings})
+    spec = check_environment(config)
+    with contextlib.ExitStack() as stack:
+        train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
+        eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
+        runs.start_tensorflow(config.threads)
+        learner = runs.Learner(train_envs, eval_envs, config)
+        learner.begin_episodes()
+        yield learner
+
+
+@contextlib.contextmanager
+def algorithm(**settings: Any) -> Iterator[tuple[Any, Any]]:
+    """Environments in the graph, reset, and PPO for them: the two that `simulate` takes."""
+    from agents import load_config, runs
+    from agents.config import check_environment
+
+    config = load_config("default", **{**PPO_SETTINGS, **settings})
+    with contextlib.closing(runs.make_environments(config, check_environment(config), config.num_envs)) as batch_env:
+        runs.start_tensorflow(config.threads)
+        from agents.ppo import PPO
+        from agents.tools import InGraphBatchEnv
+
+        envs = InGraphBatchEnv(batch_env)
+        ppo = PPO(envs, config)
+        envs.reset()
+        yield envs, ppo
+
+
+class Stopwatch:
+    """Measures calls of functions in their place, so that what is measured is the code that people run.
+
+    Attributes:
+      seconds: Of all calls so far, in their order, by label.
+    """
+
+    def __init__(self) -> None:
+        """Starts with nothing."""
+        self.seconds: dict[str, list[float]] = {}
+
+    def watch(self, owner: Any, name: str, label: str = "", then: Callable[[], None] = lambda: None) -> None:
+        """Replaces a function or method by one that measures it and calls `then` afterwards."""
+        function, calls = getattr(owner, name), self.seconds.setdefault(label or name, [])
+
+        @functools.wraps(function, updated=())
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            start = time.perf_counter()
+            result = function(*args, **kwargs)
+            calls.append(time.perf_counter() - start)
+            then()
+            return result
+
+        setattr(owner, name, watched)
