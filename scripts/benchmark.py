@@ -77,7 +77,7 @@ def line(entry: dict[str, Any]) -> str:
     """A case in one line."""
     figures = [f"{who} {number(entry[who]['median'])}" for who in (OURS, *peers(entry))]
     ratios = [f"{key} {number(entry[key])}" for key in entry if key.startswith("ratio_") or key == "of_limit"]
-    return f"{', '.join(figures)} [{entry[OURS]['unit']}]; {', '.join(ratios)}"
+    return "; ".join(filter(None, [f"{', '.join(figures)} [{entry[OURS]['unit']}]", ", ".join(ratios)]))
 
 
 def say(text: str) -> None:

@@ -21,6 +21,7 @@ from benchmarks.machine import cores
 
 SCRIPTS = Path(__file__).parent.parent
 TIMEOUT = 600.0  # Seconds that a contestant may take to get ready, or for one round: the longest goal takes minutes.
+PATIENCE = 10.0  # Seconds that it may take to clean up.
 
 
 @dataclass
@@ -112,7 +113,7 @@ class Child:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()  # type: ignore[union-attr]
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(10)
+            self._process.wait(PATIENCE)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -135,12 +136,15 @@ class Child:
         stdout: Any = self._process.stdout
         deadline, line = time.monotonic() + TIMEOUT, b""
         while not line.endswith(b"\n"):
-            if not select.select([stdout], [], [], max(deadline - time.monotonic(), 0.0))[0]:
+            ended = self._process.poll() is not None  # Asked first: what it said before its end is still there.
+            if select.select([stdout], [], [], 0.0 if ended else 1.0)[0] and (
+                chunk := os.read(stdout.fileno(), 1 << 16)
+            ):
+                line += chunk  # There is never more than the one answer.
+            elif ended:  # Forks of it may hold the pipe open, so that its end alone would not tell.
+                raise ContestantFailure(f"ended with code {self._process.returncode}: {self._last_words()}")
+            elif time.monotonic() > deadline:
                 raise ContestantFailure(f"no answer within {TIMEOUT:.0f} seconds")
-            chunk = os.read(stdout.fileno(), 1 << 16)  # There is never more than the one answer.
-            if not chunk:
-                raise ContestantFailure(f"ended with code {self._process.wait()}: {self._last_words()}")
-            line += chunk
         answer = json.loads(line)
         if "error" in answer:
             raise ContestantFailure(answer["error"][:300])

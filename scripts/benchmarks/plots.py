@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ def draw(suite: str, title: str, results: Mapping[str, Any], folder: Path) -> Pa
 
 def _bars(results: Mapping[str, Any]) -> Figure:
     """A panel for each case, with a bar for each contestant from its median and a whisker from minimum to maximum."""
-    names = [[OURS, *peers(entry)] for entry in results.values()]
+    names = [[OURS, *_shown(peers(entry))] for entry in results.values()]
     heights = [0.35 * len(each) + 0.9 for each in names]
     # Not pyplot: that would look for a display, and keep the figure.
     figure = Figure(figsize=(9, sum(heights) + 0.5), layout="constrained")
@@ -50,8 +50,14 @@ def _bars(results: Mapping[str, Any]) -> Figure:
         panel.invert_yaxis()
         panel.margins(x=0.12)
         panel.set_xlim(left=0)
+        panel.xaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
         panel.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _shown(names: Sequence[str]) -> list[str]:
+    """Without peers that are there once more as the better of their variants."""
+    return [name for name in names if not any(other.startswith(f"{name}-") for other in names)]
 
 
 def _scaling(results: Mapping[str, Any]) -> Figure:
