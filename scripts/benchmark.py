@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", choices=[*SUITES, "all"], default="all", help="what to measure (default: all)")
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose names contain this")
-    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and fewer sizes")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds, and fewer cases")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where to write the figures")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="where to draw a picture of every suite")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="where to write tables, such as BENCHMARKS.md")

@@ -24,7 +24,7 @@ STEPS, NUM_ENVS, ROLLOUT_LENGTH, MINIBATCH_SIZE = 2_000, 8, 250, 50
 def cases(quick: bool) -> list[Case]:
     """All cases of this suite."""
     found = []
-    for backend in ("process", "tf"):
+    for backend in ("process",) if quick else ("process", "tf"):
         contestants = (
             Contestant(OURS, f"{__name__}:ours", {"env_backend": backend}),
             Contestant("SB3", f"{__name__}:sb3"),

@@ -29,7 +29,7 @@ ACTIONS = 16  # Batches of actions that are drawn; they come around again.
 
 def cases(quick: bool) -> list[Case]:
     """All cases of this suite."""
-    effort = {"rounds": 3, "seconds": 0.3} if quick else {"rounds": 7, "seconds": 1.0}
+    effort = {"rounds": 3, "seconds": 0.3} if quick else {"rounds": 5, "seconds": 1.0}
     found = []
     for env, num_envs in itertools.product(("Pendulum-v1", "HalfCheetah-v5"), (32, 8)):
         settings = {"env": env, "num_envs": num_envs}
