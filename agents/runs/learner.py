@@ -88,7 +88,7 @@ class Learner:
         ended = episodes.ended.numpy()
         self._returns.append(episodes.episode_return.numpy()[ended])
         self._lengths.append(episodes.episode_length.numpy()[ended])
-        for key, numbers in episodes.extras.items():
+        for key, numbers in episodes.get("extras", {}).items():
             self._extras[key].append(numbers.numpy())
         self._seconds += time.perf_counter() - start
         self._steps += ended.size
@@ -126,7 +126,8 @@ class Learner:
 
     def _collect_and_learn(self) -> AttrDict:
         rollout = simulate(self._envs, self._ppo, self._config.rollout_length)
-        episodes = AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length", "extras")})
+        names = ("ended", "episode_return", "episode_length", "extras")
+        episodes = AttrDict({name: rollout[name] for name in names if name in rollout})
         return AttrDict(episodes=episodes, learned=self._ppo.train(rollout))
 
     def _begin_report(self) -> None:

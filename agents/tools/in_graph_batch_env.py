@@ -61,13 +61,14 @@ class InGraphBatchEnv(InGraphEnv):
             pack(self.observation_space, [_read(field, packed) for field in fields])
             for fields in (layout.observ, layout.final_observ)
         )
+        extras = {key: tf.cast(_read(field, packed), tf.float32) for key, field in layout.info.items()}
         return AttrDict(
+            {"extras": extras} if extras else {},
             observ=observ,
             reward=tf.cast(_read(layout.reward, packed), tf.float32),
             terminated=_read(layout.terminated, packed),
             truncated=_read(layout.truncated, packed),
             final_observ=final_observ,
-            extras={key: tf.cast(_read(field, packed), tf.float32) for key, field in layout.info.items()},
         )
 
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:

@@ -99,9 +99,10 @@ class InGraphEnv(abc.ABC):
         """From what `step` returned, of one step or of many, leaves [..., like in `packed_spec`], to tensors.
 
         Returns:
-          `observ`, `reward`, `terminated`, `truncated` and `final_observ`, [..., B, ...]; and `extras`, a dictionary.
+          `observ`, `reward`, `terminated`, `truncated` and `final_observ`, [..., B, ...]; and `extras` by name,
+          if there are any.
         """
-        return AttrDict(packed, extras={})
+        return packed
 
     def keep(self, action: Any, outcome: AttrDict) -> None:
         """Assigns a step's action and what `unpack` gave for it to the variables."""

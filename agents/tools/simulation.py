@@ -31,7 +31,7 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
 
     In every step `experience` gets the step's number in this call (int32) and a transition of tensors: `observ` and
     `action` [B, ...], `reward`, `terminated` and `truncated` [B], `final_observ` [B, ...], whose rows are the true last
-    observations where an episode ended and arbitrary elsewhere, and `extras` [B] by name, from the infos. The
+    observations where an episode ended and arbitrary elsewhere, and, if there are info keys, `extras` [B] by name. The
     observation after a step is the next step's `observ`, or `batch_env.observ` after the last one. An algorithm that
     learns from whole rollouts need not remember these: they are returned.
 
@@ -42,7 +42,7 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
       deterministic: Handed to the algorithm's `perform`.
 
     Returns:
-      `observ`, `reward`, `terminated`, `truncated`, `final_observ` and `extras` of all steps, [T, B, ...]; and of the
+      `observ`, `reward`, `terminated`, `truncated`, `final_observ` (and `extras`) of all steps, [T, B, ...]; of the
       episodes that ended in them, `ended` bool [T, B], `episode_return` float32 [T, B] and `episode_length` int32
       [T, B], the latter two valid where one ended.
     """
