@@ -30,10 +30,14 @@ def test_gaussian_equals_scipy(data, batch, size):
     np.testing.assert_allclose(statistics["std"], normal.std(), rtol=1e-5)
 
 
+def draw(policy, *shape, seed=0):
+    return policy.sample(policy.noise(tf.random.Generator.from_seed(seed), list(shape)))
+
+
 def test_gaussian_samples_have_the_moments_asked_for():
     mean, std = np.array([-3.0, 0.0, 5.0], np.float32), np.array([0.5, 1.0, 4.0], np.float32)
     policy = DiagonalGaussian(tf.constant(np.tile(mean, [SAMPLES, 1])), tf.constant(np.log(std)))
-    sample = policy.sample(tf.random.Generator.from_seed(0)).numpy()
+    sample = draw(policy, SAMPLES, 3).numpy()
     assert np.all(np.abs(sample.mean(axis=0) - mean) < 5 * std / np.sqrt(SAMPLES))
     for dimension in range(3):
         assert stats.kstest(sample[:, dimension], stats.norm(mean[dimension], std[dimension]).cdf).pvalue > 1e-4
@@ -62,7 +66,7 @@ def test_categorical_samples_have_the_frequencies_asked_for():
     probability = np.array([0.5, 0.0, 0.3, 0.2])
     with np.errstate(divide="ignore"):
         logits = np.log(probability).astype(np.float32)
-    sample = Categorical(tf.constant(np.tile(logits, [SAMPLES, 1]))).sample(tf.random.Generator.from_seed(0)).numpy()
+    sample = draw(Categorical(tf.constant(np.tile(logits, [SAMPLES, 1]))), SAMPLES, 4).numpy()
     assert sample.dtype == np.int32
     counts = np.bincount(sample, minlength=4)
     assert counts[1] == 0
@@ -85,7 +89,7 @@ def test_categorical_with_extreme_logits_has_finite_gradients(logits):
 
 
 def test_samples_depend_on_the_generator_alone():
-    for policy in (DiagonalGaussian(tf.zeros([50, 2]), tf.zeros([2])), Categorical(tf.zeros([50, 3]))):
-        one, same, other = (policy.sample(tf.random.Generator.from_seed(seed)).numpy() for seed in (1, 1, 2))
+    for policy, size in ((DiagonalGaussian(tf.zeros([50, 2]), tf.zeros([2])), 2), (Categorical(tf.zeros([50, 3])), 3)):
+        one, same, other = (draw(policy, 50, size, seed=seed).numpy() for seed in (1, 1, 2))
         np.testing.assert_array_equal(one, same)
         assert (one != other).any()

@@ -174,8 +174,7 @@ def test_learns_from_steps_of_all_environments(learner):
 
 
 def test_evaluation_changes_nothing_but_the_best_score(learner):
-    everything = {**learner.variables(), "sample": learner._ppo._sample, "observ": learner._envs.observ["speed"]}
-    everything["samples"] = learner._ppo._samples.read()
+    everything = {**learner.variables(), "samples": learner._ppo._samples, "observ": learner._envs.observ["speed"]}
     first, _ = learner.evaluate()
     before = fingerprint(everything)
     again, is_best = learner.evaluate()

@@ -70,9 +70,11 @@ class Agent:
         self.batch_env = InGraphBatchEnv(BatchEnv(envs, blocking=True))
         self.batch_env.reset(seed=tf.range(len(envs), dtype=tf.int64) + seed)
         self.ppo = PPO(self.batch_env, self.config)
-        self.collect = tf.function(
-            lambda: simulate(self.batch_env, self.ppo, self.config.rollout_length), autograph=False
-        )
+        self.collect = tf.function(self._collect, autograph=False)
+
+    def _collect(self):
+        self.ppo.begin_rollout()
+        return simulate(self.batch_env, self.ppo, self.config.rollout_length)
 
     def iterate(self):
         """Scalars and arrays of one iteration, in numpy."""
@@ -262,7 +264,7 @@ def test_training_is_one_xla_program():
 
     @tf.function(autograph=False)
     def iteration():
-        return agent.ppo.train(simulate(agent.batch_env, agent.ppo, 4))
+        return agent.ppo.train(agent.collect())
 
     graph = iteration.get_concrete_function().graph.as_graph_def()
     functions = {one.signature.name: one for one in graph.library.function}

@@ -61,6 +61,11 @@ class FeedForward:
         outputs = self._actor(features)  # [N, A]
         return Categorical(outputs) if self._discrete else DiagonalGaussian(outputs, self._log_std)
 
+    def noise(self, generator: tf.random.Generator, batch_shape: list[int]) -> tf.Tensor:
+        """What is random about actions, for a batch of them; see `Distribution.noise`."""
+        kind = Categorical if self._discrete else DiagonalGaussian
+        return kind.noise(generator, [*batch_shape, self.action_size])
+
     def value(self, features: tf.Tensor) -> tf.Tensor:
         """State values [N] for features [N, O]."""
         return self._critic(features)[..., 0]

@@ -1,1 +1,1 @@
-"""Blocks that any algorithm may use: memory, normalisers, distributions, returns."""
+"""Blocks that any algorithm may use: normalisers, distributions, returns."""

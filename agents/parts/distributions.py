@@ -11,8 +11,15 @@ import tensorflow as tf
 class Distribution(Protocol):
     """A batch of distributions over actions, with batch dimensions [...]."""
 
-    def sample(self, generator: tf.random.Generator) -> tf.Tensor:
-        """Draws one action each."""
+    @staticmethod
+    def noise(generator: tf.random.Generator, shape: list[int]) -> tf.Tensor:
+        """Draws what is random about samples, for distributions whose parameters have this shape, [..., A].
+
+        Apart from `sample`, because drawing for a whole rollout takes as long as drawing for one of its steps.
+        """
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """One action each, from noise of its own."""
 
     def mode(self) -> tf.Tensor:
         """The most likely action of each."""
@@ -34,9 +41,14 @@ class DiagonalGaussian:
         """Takes `mean` [..., A] and the logarithm of the standard deviation, of a shape that fits it."""
         self.mean, self.log_std = mean, log_std
 
-    def sample(self, generator: tf.random.Generator) -> tf.Tensor:
-        """Draws actions [..., A]."""
-        return self.mean + tf.exp(self.log_std) * generator.normal(tf.shape(self.mean))
+    @staticmethod
+    def noise(generator: tf.random.Generator, shape: list[int]) -> tf.Tensor:
+        """Standard normal numbers, float32 [..., A]."""
+        return generator.normal(shape)
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """Actions [..., A]."""
+        return self.mean + tf.exp(self.log_std) * noise
 
     def mode(self) -> tf.Tensor:
         """The mean, [..., A]."""
@@ -64,10 +76,14 @@ class Categorical:
         """Takes unnormalised log-probabilities [..., A]."""
         self.log_probs = tf.nn.log_softmax(logits)
 
-    def sample(self, generator: tf.random.Generator) -> tf.Tensor:
-        """Draws actions [...], by the Gumbel-max trick."""
-        uniform = generator.uniform(tf.shape(self.log_probs), minval=1e-20)
-        return tf.argmax(self.log_probs - tf.math.log(-tf.math.log(uniform)), axis=-1, output_type=tf.int32)
+    @staticmethod
+    def noise(generator: tf.random.Generator, shape: list[int]) -> tf.Tensor:
+        """Numbers of the standard Gumbel distribution, float32 [..., A]."""
+        return -tf.math.log(-tf.math.log(generator.uniform(shape, minval=1e-20)))
+
+    def sample(self, noise: tf.Tensor) -> tf.Tensor:
+        """Actions [...], by the Gumbel-max trick."""
+        return tf.argmax(self.log_probs + noise, axis=-1, output_type=tf.int32)
 
     def mode(self) -> tf.Tensor:
         """The most likely actions, [...]."""

@@ -49,19 +49,27 @@ class Policy:
         )
         self.normalize_observ = ObservNormalizer(size, config.observ_clip, config.normalize_observ)
 
-    def act(self, observ: Any, deterministic: bool) -> tuple[tf.Tensor, Any]:
+    def act(self, observ: Any, deterministic: bool, noise: tf.Tensor | None = None) -> tuple[tf.Tensor, Any]:
         """Chooses actions.
 
         Args:
           observ: Structure of tensors [N, ...].
           deterministic: Whether to take the most likely actions.
+          noise: What `noise([N])` drew; by default it is drawn here.
 
         Returns:
           The policy's actions [N, A] or [N], and what the environments get for them.
         """
         policy = self.network.policy(self.normalize_observ(self.features(observ)))
-        sample = policy.mode() if deterministic else policy.sample(self._generator)
+        if deterministic:
+            sample = policy.mode()
+        else:
+            sample = policy.sample(self.noise(tf.nest.flatten(observ)[0].shape[:1]) if noise is None else noise)
         return sample, self.network.to_environment(sample)
+
+    def noise(self, batch_shape: list[int]) -> tf.Tensor:
+        """Draws what is random about a batch of actions: [*batch_shape, A]."""
+        return self.network.noise(self._generator, batch_shape)
 
     def features(self, observ: Any) -> tf.Tensor:
         """Observations, a structure of tensors [..., leaf's shape], as vectors: float32 [..., O], not normalised."""

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from agents.config import Config
 from agents.networks.feed_forward import FeedForward
-from agents.parts.memory import Memory
 from agents.parts.normalize import RewardNormalizer
 from agents.parts.returns import generalized_advantages, successor_values
 from agents.ppo import objectives
@@ -32,7 +31,7 @@ class PPO:
     """
 
     def __init__(self, batch_env: InGraphEnv, config: Config):
-        """Makes networks, normalisers, optimizer and memory for what was chosen.
+        """Makes networks, normalisers, optimizer and a memory for what is chosen.
 
         Args:
           batch_env: The environments to learn from, B of them.
@@ -60,23 +59,31 @@ class PPO:
             config.max_gradient_norm,
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._sample: tf.Variable = self._make_sample()
-        self._samples = Memory(config.rollout_length, self._sample)
+        noise_shape = [config.rollout_length, batch_env.num_envs, self._network.action_size]
+        self._noise = tf.Variable(tf.zeros(noise_shape), trainable=False)  # [T, B, A]
+        self._samples = tf.Variable(self._zero_samples(), trainable=False)  # [T, B, A] or [T, B]
+        self._step = tf.Variable(0, trainable=False)  # Of the rollout.
 
     # Acting: what `simulate` calls.
+
+    def begin_rollout(self) -> None:
+        """Draws what is random about the actions of the next rollout. To be called before each, in the graph."""
+        self._noise.assign(self.policy.noise(self._noise.shape[:2]))
+        self._step.assign(0)
 
     def begin_episode(self, mask: tf.Tensor) -> None:
         """Nothing to do: the policy keeps no state from one step to the next."""
 
     def perform(self, observ: Any, deterministic: bool) -> Any:
-        """Chooses actions, and keeps them for `experience` as they were before they were clipped."""
-        sample, action = self.act(observ, deterministic)
-        self._sample.assign(sample)
+        """Chooses actions, and remembers them as they were before they were clipped."""
+        step = tf.convert_to_tensor(self._step)
+        sample, action = self.policy.act(observ, deterministic, tf.gather(self._noise, step))
+        self._samples.scatter_update(tf.IndexedSlices(sample, step))
+        self._step.assign_add(1)
         return action
 
     def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
-        """Remembers what was chosen; the rest of the rollout is what `simulate` returns."""
-        self._samples.write(step, tf.convert_to_tensor(self._sample))
+        """Nothing to do: `simulate` returns the whole rollout."""
 
     def end_episode(self, mask: tf.Tensor) -> None:
         """Nothing to do: episodes are told apart in `train`."""
@@ -101,7 +108,7 @@ class PPO:
         """
         learning_rate = self._learning_rate()
         self._optimizer.learning_rate.assign(learning_rate)
-        rollout = AttrDict(rollout, sample=self._samples.read())
+        rollout = AttrDict(rollout, sample=tf.convert_to_tensor(self._samples))
         batch, report = self._look_back(rollout)
         scalars, gradients = self._update(batch)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
@@ -197,9 +204,10 @@ class PPO:
         done = tf.cast(self.steps, tf.float32) / float(config.steps)
         return config.learning_rate * tf.maximum(1.0 - done, 0.0)
 
-    def _make_sample(self) -> tf.Variable:
-        example = self.act(tf.nest.map_structure(tf.zeros_like, self._batch_env.observ), deterministic=True)[0]
-        return tf.Variable(tf.zeros_like(example), trainable=False)
+    def _zero_samples(self) -> tf.Tensor:
+        observ = tf.nest.map_structure(tf.zeros_like, self._batch_env.observ)
+        example = self.act(observ, deterministic=True)[0]
+        return tf.zeros([self._config.rollout_length, *example.shape], example.dtype)
 
 
 class _Loss(Loss):

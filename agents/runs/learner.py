@@ -125,6 +125,7 @@ class Learner:
         return {name: array.numpy() for name, array in self._results.learned.arrays.items()}
 
     def _collect_and_learn(self) -> AttrDict:
+        self._ppo.begin_rollout()
         rollout = simulate(self._envs, self._ppo, self._config.rollout_length)
         names = ("ended", "episode_return", "episode_length", "extras")
         episodes = AttrDict({name: rollout[name] for name in names if name in rollout})

@@ -14,6 +14,7 @@ from agents.tools.attr_dict import AttrDict
 from agents.tools.batch_env import BatchEnv
 from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.packing import Packing
+from agents.tools.python_call import PythonCall
 from agents.tools.same_step import same_step
 from agents.tools.shared_arrays import Field
 from agents.tools.spaces import flatten, pack
@@ -37,6 +38,7 @@ class InGraphBatchEnv(InGraphEnv):
         self._batch_env = batch_env if isinstance(batch_env, BatchEnv) else Packing(same_step(batch_env), info_keys)
         self._layout = self._batch_env.layout
         self._failure: BaseException | None = None
+        self._step_call = PythonCall(self._step)
         spaces = batch_env.single_observation_space, batch_env.single_action_space
         super().__init__(batch_env.num_envs, *spaces, list(self._layout.info))
         self.info_names = self._batch_env.info_names
@@ -50,9 +52,7 @@ class InGraphBatchEnv(InGraphEnv):
         Raises:
           InvalidActionError, EnvironmentFailure: As the environments do; inside of `raising()` when called in a graph.
         """
-        packed = tf.numpy_function(self._step, flatten(self.action_space, action), tf.uint8)
-        packed.set_shape(self.packed_spec.shape)
-        return packed
+        return self._step_call.operation(flatten(self.action_space, action), tf.uint8, self.packed_spec.shape)
 
     def unpack(self, packed: tf.Tensor) -> AttrDict:
         """From blocks, uint8 [..., size], to tensors; see `InGraphEnv.unpack`."""
