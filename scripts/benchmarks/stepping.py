@@ -67,10 +67,16 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
     with library.algorithm(**settings) as (envs, ppo):
         import tensorflow as tf
 
+        from agents.runs.tensorflow_setup import one_thread_for_small_operations
         from agents.tools import simulate
 
-        collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
-        yield rate(collect, num_envs * steps)
+        @tf.function(autograph=False)
+        def collect() -> Any:
+            ppo.begin_rollout()
+            return simulate(envs, ppo, steps)
+
+        with one_thread_for_small_operations():
+            yield rate(collect, num_envs * steps)
 
 
 def limit(env: str, num_envs: int) -> Iterator[Measure]:

@@ -36,8 +36,9 @@ def ours() -> Iterator[Measure]:
 
         from agents.tools import simulate
 
-        tf.function(lambda: simulate(envs, ppo, ROLLOUT_LENGTH), autograph=False)()
-        yield duration(lambda: float(ppo.train().scalars["losses/value"]), MINIBATCHES, scale=1000)
+        ppo.begin_rollout()
+        rollout = tf.function(lambda: simulate(envs, ppo, ROLLOUT_LENGTH), autograph=False)()
+        yield duration(lambda: float(ppo.train(rollout).scalars["losses/value"]), MINIBATCHES, scale=1000)
 
 
 def sb3() -> Iterator[Measure]:
