@@ -232,10 +232,9 @@ class BatchEnv(VectorEnv):
 
     def _take_actions(self, actions: Any) -> None:
         """Hands actions to the environments, if all are in the action space."""
-        leaves = zip(self._arrays.action, flatten(self.single_action_space, actions), self._action_leaves, strict=True)
-        checked = [_checked_actions(array, leaf, *limits) for array, leaf, limits in leaves]
-        for array, batch in zip(self._arrays.action, checked, strict=True):
-            array[...] = batch
+        leaves = flatten(self.single_action_space, actions)
+        for array, leaf, (space, low, high) in zip(self._arrays.action, leaves, self._action_leaves, strict=True):
+            array[...] = _checked_actions(array, leaf, space, low, high)
 
     def _infos(self, infos: Infos) -> dict[str, Any]:
         batched: dict[str, Any] = {}
