@@ -302,6 +302,8 @@ def check_environment(config: Config) -> EnvSpec:
     from agents.envs import registration
     from agents.runs.tensorflow_setup import quiet_tensorflow
 
+    if config.env_backend == "tf" and config.info_keys:
+        raise UsageError("info_keys: environments with env_backend 'tf' have no infos; expected no keys")
     module, _, name = config.env.rpartition(":")
     with warnings.catch_warnings():
         # Gymnasium warns about versions that are not the newest; an experiment may want the old one.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from hypothesis import strategies
 
@@ -231,7 +232,7 @@ class Reusing(VectorEnv):
         self.observ += 1
         self.reward[:] = self.observ[0, 0]
         self.ended[:] = self.observ[0, 0] % 2 == 1
-        return self.observ, self.reward, self.ended, self.ended, {}
+        return self.observ, self.reward, self.ended, self.ended, {"final_obs": self.observ, "_final_obs": self.ended}
 
 
 def test_others_vector_environments_may_reuse_their_arrays():
@@ -299,6 +300,48 @@ def test_a_worker_that_dies_comes_out_typed():
         os.kill(envs._batch_env._hosts[0].pid, signal.SIGKILL)
         with pytest.raises(WorkerDiedError, match="SIGKILL"), envs.raising():
             simulate(constant_action(1))
+
+
+@pytest.mark.parametrize("backend", ["process", "inline", "gymnasium"])
+def test_after_a_rollout_that_failed_on_its_way_all_must_be_reset(backend):
+    with in_graph([Counter, lambda: Counter(fails_at=3)], backend) as envs:
+
+        @tf.function
+        def three_steps():
+            for _ in tf.range(3):
+                envs.keep(constant_action(2), envs.unpack(envs.step(constant_action(2))))
+
+        envs.reset()
+        with pytest.raises((EnvironmentRaisedError, ZeroDivisionError)), envs.raising():
+            three_steps()
+        with pytest.raises(ResetNeeded), envs.raising():
+            tf.function(envs.simulate)(constant_action(2))
+        envs.reset()
+        envs.simulate(constant_action(2))
+        np.testing.assert_array_equal(counts(envs.observ), [1, 1])
+
+
+class Forgetful(VectorEnv):
+    """Says that it resets in the same step, and forgets to say what was observed last."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    num_envs = 2
+    single_observation_space = observation_space = spaces.Box(0, 1, (2,))
+    single_action_space = action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        assert seed is None  # Not a list of nothing: it has one generator for all.
+        return np.zeros((2, 2), np.float32), {}
+
+    def step(self, actions):
+        return np.zeros((2, 2), np.float32), np.zeros(2), np.array([False, True]), np.zeros(2, bool), {}
+
+
+def test_a_final_observation_that_is_missing_is_noticed():
+    envs = InGraphBatchEnv(Forgetful())
+    envs.reset()
+    with pytest.raises(ValueError, match="Forgetful.*final_obs"), envs.raising():
+        tf.function(envs.simulate)(tf.zeros([2], tf.int64))
 
 
 def test_errors_of_the_graph_itself_stay_what_they_are():

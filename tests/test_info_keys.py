@@ -101,6 +101,21 @@ def test_by_default_there_are_none():
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_infos_of_resets_are_not_those_of_steps(backend):
+    envs = InGraphBatchEnv(make([lambda: Racer(2), lambda: Racer(3)], backend, ["pole"]), ["pole"])
+    envs.reset()
+    np.testing.assert_array_equal(envs.extras["pole"], [np.nan, np.nan])
+    algorithm = MockAlgorithm(envs)
+    assert np.isnan(tf.function(lambda: simulate(envs, algorithm, 6))().extras["pole"]).all()
+    envs.close()
+
+
+def test_other_keys_than_those_of_the_batch_are_refused():
+    with pytest.raises(ValueError, match="'lap'.*made with .'speed'"):
+        InGraphBatchEnv(make([lambda: Racer(2)], "inline", ["speed"]), ["lap"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_no_number_is_told(backend):
     envs = InGraphBatchEnv(make([lambda: Racer(3, driver="Bea")], backend, ["speed"]), ["speed"])
     envs.reset()

@@ -70,11 +70,9 @@ class Agent:
         self.batch_env = InGraphBatchEnv(BatchEnv(envs, blocking=True))
         self.batch_env.reset(seed=tf.range(len(envs), dtype=tf.int64) + seed)
         self.ppo = PPO(self.batch_env, self.config)
-        self.collect = tf.function(self._collect, autograph=False)
-
-    def _collect(self):
-        self.ppo.begin_rollout()
-        return simulate(self.batch_env, self.ppo, self.config.rollout_length)
+        self.collect = tf.function(
+            lambda: simulate(self.batch_env, self.ppo, self.config.rollout_length), autograph=False
+        )
 
     def iterate(self):
         """Scalars and arrays of one iteration, in numpy."""

@@ -317,6 +317,7 @@ MY_MODULE = """
         (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["MultiBinary"]),
         (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
         (["--env=my_module:Words-v0", "--env-backend=tf"], ["Words-v0", "agents.envs.register"]),
+        (["--env-backend=tf", "--info-keys=speed"], ["info_keys", "tf"]),
         (["--env=Pendulun-v1", "--env-backend=envpool"], ["envpool"]),
         (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
         (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),

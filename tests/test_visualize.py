@@ -61,8 +61,9 @@ def test_a_run_with_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
     pytest.importorskip("envpool")
     settings = dict(env_backend="envpool", max_episode_steps=20, steps=1000, rollout_length=50, checkpoint_interval=500)
     run = trained(tmp_path / "run", **settings)
-    report = visualize(run, tmp_path / "videos", episodes=1)
-    assert [episode["length"] for episode in report["episodes"]] == [20]
+    report = visualize(run, tmp_path / "videos", episodes=run.load_config().eval_episodes)
+    assert {episode["length"] for episode in report["episodes"]} == {20}
+    assert report["logged"] is None  # Gymnasium's begin other episodes.
     _, frames = read(tmp_path / "videos" / "episode-00.mp4")
     assert len(frames) == 21
     text = run.config_file.read_text()

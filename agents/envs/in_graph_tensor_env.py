@@ -69,10 +69,8 @@ class InGraphTensorEnv(InGraphEnv):
             final_observ=self._observe(after.state),
         )
 
-    def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
-        """Resets environments; see `InGraphEnv.reset`. A seed begins a new stream, other resets its next episode."""
-        mask = tf.ones([self.num_envs], tf.bool) if mask is None else mask
-        seed = tf.fill([self.num_envs], tf.constant(-1, tf.int64)) if seed is None else seed
+    def _reset(self, mask: tf.Tensor, seed: tf.Tensor) -> Any:
+        # A seed begins a new stream of episodes, other resets the next episode of a stream.
         seeded = mask & (seed >= 0)
         self._seed.assign(tf.where(seeded, seed, self._seed))
         zero = tf.zeros_like(seed)

@@ -31,7 +31,7 @@ class PPO:
     """
 
     def __init__(self, batch_env: InGraphEnv, config: Config):
-        """Makes networks, normalisers, optimizer and a memory for what is chosen.
+        """Makes networks, normalisers, optimizer, and room for a rollout's noise and samples.
 
         Args:
           batch_env: The environments to learn from, B of them.
@@ -66,8 +66,14 @@ class PPO:
 
     # Acting: what `simulate` calls.
 
-    def begin_rollout(self) -> None:
-        """Draws what is random about the actions of the next rollout. To be called before each, in the graph."""
+    def begin_rollout(self, steps: int) -> None:
+        """Draws what is random about the actions of a rollout, at once.
+
+        Raises:
+          ValueError: The rollout is not as long as the configuration says.
+        """
+        if steps != self._config.rollout_length:
+            raise ValueError(f"PPO was made for rollouts of {self._config.rollout_length} steps, got {steps}.")
         self._noise.assign(self.policy.noise(self._noise.shape[:2]))
         self._step.assign(0)
 

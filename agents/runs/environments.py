@@ -55,6 +55,7 @@ def make_environments(
     spec: EnvSpec,
     number: int,
     wrap: Callable[[int, gymnasium.Env], gymnasium.Env] | None = None,
+    info_keys: Sequence[str] = (),
     **kwargs: Any,
 ) -> VectorEnv | InGraphEnv:
     """Makes a batch of environments where the configuration says that they live.
@@ -65,8 +66,9 @@ def make_environments(
       config: See `agents.config`.
       spec: The environment that it names.
       number: How many.
-      wrap: A last wrapper for each, given its index in the batch and the environment; it may go to another process.
-        EnvPool's get none.
+      wrap: A last wrapper for each, given its index in the batch and the environment; it may go to another process;
+        not for environments of EnvPool or in the graph.
+      info_keys: Names of numbers in their infos that are wanted in every step.
       **kwargs: For the environments' constructor, besides `config.env_kwargs`.
 
     Raises:
@@ -75,22 +77,20 @@ def make_environments(
       UsageError: An environment in the graph does not take the arguments.
     """
     env_kwargs = {**config.env_kwargs, **kwargs}
+    if wrap and config.env_backend in ("envpool", "tf"):
+        raise ValueError(f"Gymnasium's wrappers don't fit environments with env_backend '{config.env_backend}'.")
     if config.env_backend == "tf":
-        if wrap:
-            raise ValueError("Gymnasium's wrappers don't fit environments in the graph (env_backend tf).")
         return _make_tensor_environments(config, spec, number, env_kwargs)
-    make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat)
-    constructors = [functools.partial(make, wrap and functools.partial(wrap, index)) for index in range(number)]
     batch_env: VectorEnv
     if config.env_backend == "envpool":
-        from agents.tools.env_pool import make_env_pool
-
-        threads = min(config.num_processes or available_cores(), number)
-        batch_env = make_env_pool(config.env, number, threads, config.max_episode_steps, env_kwargs)
-    elif config.env_backend == "process":
-        batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout, config.info_keys)
+        batch_env = _make_env_pool(config, number, env_kwargs)
     else:
-        batch_env = BatchEnv([make() for make in constructors], blocking=True, info_keys=config.info_keys)
+        make = functools.partial(make_env, spec, env_kwargs, config.max_episode_steps, config.action_repeat)
+        constructors = [functools.partial(make, wrap and functools.partial(wrap, index)) for index in range(number)]
+        if config.env_backend == "process":
+            batch_env = make_batch_env(constructors, config.num_processes, config.step_timeout, info_keys)
+        else:
+            batch_env = BatchEnv([make() for make in constructors], blocking=True, info_keys=info_keys)
     try:
         leaf_spaces(batch_env.single_observation_space)
         check_action_space(batch_env.single_action_space)
@@ -105,6 +105,13 @@ def in_graph(environments: VectorEnv | InGraphEnv, info_keys: Sequence[str] = ()
     from agents.tools.in_graph_batch_env import InGraphBatchEnv
 
     return InGraphBatchEnv(environments, info_keys) if isinstance(environments, VectorEnv) else environments
+
+
+def _make_env_pool(config: Config, number: int, env_kwargs: dict[str, Any]) -> VectorEnv:
+    from agents.tools.env_pool import make_env_pool
+
+    threads = min(config.num_processes or available_cores(), number)
+    return make_env_pool(config.env, number, threads, config.max_episode_steps, env_kwargs)
 
 
 def _make_tensor_environments(config: Config, spec: EnvSpec, number: int, env_kwargs: dict[str, Any]) -> InGraphEnv:

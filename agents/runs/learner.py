@@ -89,7 +89,8 @@ class Learner:
         self._returns.append(episodes.episode_return.numpy()[ended])
         self._lengths.append(episodes.episode_length.numpy()[ended])
         for key, numbers in episodes.get("extras", {}).items():
-            self._extras[key].append(numbers.numpy())
+            present = numbers.numpy()[~np.isnan(numbers)]
+            self._info_sums[key] += [present.sum(dtype=np.float64), present.size]
         self._seconds += time.perf_counter() - start
         self._steps += ended.size
         self.rate = self._steps / self._seconds
@@ -125,7 +126,6 @@ class Learner:
         return {name: array.numpy() for name, array in self._results.learned.arrays.items()}
 
     def _collect_and_learn(self) -> AttrDict:
-        self._ppo.begin_rollout()
         rollout = simulate(self._envs, self._ppo, self._config.rollout_length)
         names = ("ended", "episode_return", "episode_length", "extras")
         episodes = AttrDict({name: rollout[name] for name in names if name in rollout})
@@ -134,20 +134,18 @@ class Learner:
     def _begin_report(self) -> None:
         self._returns: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
-        self._extras: dict[str, list[np.ndarray]] = {key: [] for key in self._envs.extras}
+        self._info_sums = {key: np.zeros(2) for key in self._envs.extras}  # Sum and count.
         self._seconds, self._steps = 0.0, 0
 
     def _info_means(self) -> dict[str, float]:
         """Means of the numbers in the infos, by tag, over the steps that had them."""
         means = {}
-        for key, parts in self._extras.items():
-            numbers = np.concatenate(parts)
-            present = ~np.isnan(numbers)
-            if present.any():
-                means[f"info/{key}"] = float(np.mean(numbers[present], dtype=np.float64))
-            elif key not in self._missing:
+        for key, (total, count) in self._info_sums.items():
+            if count:
+                means[f"info/{key}"] = float(total / count)
+            elif self._envs.info_names and key not in self._missing:
                 self._missing.add(key)
-                names = ", ".join(sorted(self._envs.info_names)) or "none"
+                names = ", ".join(sorted(self._envs.info_names))
                 warnings.warn(
                     f"info_keys: no info had a number '{key}' so far; names seen in infos: {names}", stacklevel=3
                 )

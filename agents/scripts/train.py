@@ -53,7 +53,8 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
     """
     spec = check_environment(config)
     with contextlib.ExitStack() as stack:
-        train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
+        train_envs = runs.make_environments(config, spec, config.num_envs, info_keys=config.info_keys)
+        stack.enter_context(contextlib.closing(train_envs))
         eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
         if run:
             see = f"{command_line.interpreter()} -m tensorboard.main --logdir={run.path.parent}"

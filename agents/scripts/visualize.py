@@ -186,8 +186,8 @@ def _report(
 
     names = {tag: tag.removeprefix("eval/") for tag in scores.scalars()}
     evaluations = [row for row in read_metrics(run.metrics_file) if row["step"] == step and names.keys() <= row.keys()]
-    # Environments made of tensors begin other episodes with the same seeds.
-    comparable = evaluations and len(seeds) == config.eval_episodes and config.env_backend != "tf"
+    # EnvPool's environments and those made of tensors begin other episodes with the same seeds.
+    comparable = evaluations and len(seeds) == config.eval_episodes and config.env_backend in ("process", "inline")
     columns = zip(seeds.tolist(), scores.returns.tolist(), scores.lengths.tolist(), paths, strict=True)
     return {
         "run": run.path.name,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 
 from agents.tools.attr_dict import AttrDict
@@ -32,12 +33,19 @@ class InGraphBatchEnv(InGraphEnv):
           info_keys: Names of numbers in its infos. A `BatchEnv` has those that it was made with.
 
         Raises:
-          ValueError: The vector environment can't be brought to that.
+          ValueError: The vector environment can't be brought to that, or has other `info_keys`.
           UnsupportedSpaceError: A space that is not made of arrays.
         """
         self._batch_env = batch_env if isinstance(batch_env, BatchEnv) else Packing(same_step(batch_env), info_keys)
+        if info_keys and list(info_keys) != list(self._batch_env.layout.info):
+            raise ValueError(
+                f"info_keys are {list(info_keys)}, but the BatchEnv was made with {list(self._batch_env.layout.info)}; "
+                "hand them to make_batch_env or BatchEnv."
+            )
         self._layout = self._batch_env.layout
         self._failure: BaseException | None = None
+        self._steps_of_call = 0
+        self._behind = False  # Whether the variables are of an earlier step than the environments.
         self._step_call = PythonCall(self._step)
         spaces = batch_env.single_observation_space, batch_env.single_action_space
         super().__init__(batch_env.num_envs, *spaces, list(self._layout.info))
@@ -71,20 +79,9 @@ class InGraphBatchEnv(InGraphEnv):
             final_observ=final_observ,
         )
 
-    def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
-        """Resets environments, as an operation of the graph.
-
-        Args:
-          mask: bool [B], which environments; by default all.
-          seed: int64 [B], for their random numbers; by default, or where negative, they go on with those they have.
-
-        Returns:
-          Structure of tensors [B, ...]: the observations of all environments after that.
-        """
-        mask = tf.ones([self.num_envs], tf.bool) if mask is None else mask
-        seed = tf.fill([self.num_envs], tf.constant(-1, tf.int64)) if seed is None else seed
+    def _reset(self, mask: tf.Tensor, seed: tf.Tensor) -> Any:
         leaves = tf.nest.flatten(self.observ)
-        arrays = tf.numpy_function(self._reset, [mask, seed], [leaf.dtype for leaf in leaves])
+        arrays = tf.numpy_function(self._reset_in_python, [mask, seed], [leaf.dtype for leaf in leaves])
         for variable, array in zip(leaves, tf.nest.flatten(arrays), strict=True):
             variable.assign(tf.ensure_shape(array, variable.shape))
         observ = tf.nest.map_structure(tf.convert_to_tensor, self.observ)
@@ -93,11 +90,12 @@ class InGraphBatchEnv(InGraphEnv):
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:
-        """Raises an environment's own exception where a graph call only says that an unknown error occurred."""
-        self._failure = None
+        """See `InGraphEnv.raising`."""
+        self._failure, self._steps_of_call = None, 0
         try:
             yield
         except tf.errors.OpError:
+            self._behind = self._behind or self._steps_of_call > 0
             if self._failure is None:
                 raise
             raise self._failure from None
@@ -110,18 +108,26 @@ class InGraphBatchEnv(InGraphEnv):
 
     def _step(self, *actions: np.ndarray) -> np.ndarray:
         try:
-            return self._batch_env.step_packed(pack(self.action_space, actions))
+            if self._behind:
+                raise ResetNeeded(
+                    "A rollout failed on its way: all environments must be reset before they are stepped."
+                )
+            packed = self._batch_env.step_packed(pack(self.action_space, actions))
+            self._steps_of_call += 1
+            return packed
         except BaseException as failure:  # Ctrl-C as well: it may come while Python runs inside of the graph.
             self._failure = failure
             raise
 
-    def _reset(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
-        seeds = [None if one < 0 else int(one) for one in seed]
+    def _reset_in_python(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
+        # Environments that draw all their random numbers from one generator know no lists.
+        seeds = [None if one < 0 else int(one) for one in seed] if (seed >= 0).any() else None
         try:
             observ, _ = self._batch_env.reset(seed=seeds, options={"reset_mask": mask})  # type: ignore[arg-type]
         except BaseException as failure:
             self._failure = failure
             raise
+        self._behind = self._behind and not mask.all()
         return [np.array(leaf) for leaf in flatten(self.observation_space, observ)]
 
 

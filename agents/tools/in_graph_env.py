@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
@@ -66,7 +67,7 @@ class InGraphEnv(abc.ABC):
         self.terminated = self._variable((), tf.bool, "terminated")
         self.truncated = self._variable((), tf.bool, "truncated")
         self.final_observ = self._variables(self.observation_space, "final_observ")
-        self.extras = {key: self._variable((), tf.float32, "extras") for key in info_keys}
+        self.extras = {key: tf.Variable(tf.fill([num_envs], np.nan), trainable=False, name=key) for key in info_keys}
         results = {
             name: getattr(self, name) for name in ("observ", "reward", "terminated", "truncated", "final_observ")
         }
@@ -109,7 +110,6 @@ class InGraphEnv(abc.ABC):
         for name, values in AttrDict(outcome, action=action).items():
             self._assign(getattr(self, name), values)
 
-    @abc.abstractmethod
     def reset(self, mask: tf.Tensor | None = None, seed: tf.Tensor | None = None) -> Any:
         """Resets environments, as an operation of the graph.
 
@@ -120,6 +120,13 @@ class InGraphEnv(abc.ABC):
         Returns:
           Structure of tensors [B, ...]: the observations of all environments after that.
         """
+        mask = tf.ones([self.num_envs], tf.bool) if mask is None else mask
+        seed = tf.fill([self.num_envs], tf.constant(-1, tf.int64)) if seed is None else seed
+        return self._reset(mask, seed)
+
+    @abc.abstractmethod
+    def _reset(self, mask: tf.Tensor, seed: tf.Tensor) -> Any:
+        """See `reset`."""
 
     def raising(self) -> contextlib.AbstractContextManager[None]:
         """Raises an environment's own exception where a graph call only says that an unknown error occurred."""
@@ -132,6 +139,8 @@ class InGraphEnv(abc.ABC):
         """Clears what the steps and episodes of some environments gave, bool [B]."""
         for variable in (self.reward, self.terminated, self.truncated, self.episode_return, self.episode_length):
             variable.assign(tf.where(mask, tf.zeros_like(variable), variable))
+        for variable in self.extras.values():
+            variable.assign(tf.where(mask, np.nan, variable))
 
     def _variables(self, space: spaces.Space, name: str) -> Any:
         return pack(space, (self._variable(leaf.shape, leaf.dtype, name) for leaf in leaf_spaces(space)))

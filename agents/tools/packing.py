@@ -33,13 +33,18 @@ class Packing(VectorWrapper):
         results = Results(self.layout, block)
         results.reward[:], results.terminated[:], results.truncated[:] = reward, terminated, truncated
         self._write(results.observ, slice(None), observ)
-        self._write_final(results.final_observ, observ, infos)
+        self._write_final(results, observ, infos)
         for key, numbers in results.info.items():
             self._write_info(key, numbers, infos)
         return block
 
-    def _write_final(self, arrays: list[np.ndarray], observ: Any, infos: dict[str, Any]) -> None:
-        final_observ = infos.get("final_obs", observ)
+    def _write_final(self, results: Results, observ: Any, infos: dict[str, Any]) -> None:
+        arrays, final_observ = results.final_observ, infos.get("final_obs", observ)
+        if "final_obs" not in infos and np.any(results.terminated | results.truncated):
+            raise ValueError(
+                f"{self.env} has autoreset_mode SAME_STEP but gave no infos['final_obs'] for an episode that ended: "
+                "the first observation of the next episode would be taken for the last of this one."
+            )
         if getattr(final_observ, "dtype", None) != np.dtype(object):
             self._write(arrays, slice(None), final_observ)
             return
@@ -54,14 +59,13 @@ class Packing(VectorWrapper):
     def _write_info(self, key: str, numbers: np.ndarray, infos: dict[str, Any]) -> None:
         """Numbers in the infos of the step, [B]; they are elsewhere where it ended an episode."""
         numbers[:] = np.nan
-        everywhere = np.ones(self.num_envs, bool)
-        ended = infos.get("_final_info", ~everywhere)
-        for source, rows in ((infos, everywhere), (infos.get("final_info", {}), ended)):
+        ended = np.asarray(infos.get("_final_info", np.zeros(self.num_envs, bool)))
+        for source, rows in ((infos, ~ended), (infos.get("final_info", {}), ended)):
             if key not in source:
                 self.info_names.update(name for name in source if not name.startswith(("_", "final_")))
                 continue
             rows = rows & source.get(f"_{key}", True)
             try:
                 numbers[rows] = np.asarray(source[key])[rows]
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, IndexError):
                 raise TypeError(f"info_keys: '{key}' is {source[key]!r} in the infos, not numbers") from None

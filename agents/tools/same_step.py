@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,14 +57,6 @@ class SameStepEnv(VectorWrapper):
         """Wraps `env`; see `same_step` for what it has to be."""
         super().__init__(env)
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
-
-    def reset(
-        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        """Resets environments; one seed for each, or one to count on from, as the wrapped ones understand it."""
-        if isinstance(seed, Sequence) and all(one is None for one in seed):
-            seed = None  # Those that draw all their random numbers from one generator know no lists.
-        return self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Steps every environment; those whose episode ends are reset at once.

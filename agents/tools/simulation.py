@@ -11,7 +11,10 @@ from agents.tools.in_graph_env import InGraphEnv
 
 
 class Algorithm(Protocol):
-    """What `simulate` asks of an algorithm. Masks are bool [B]; all methods are operations of the graph."""
+    """What `simulate` asks of an algorithm. Masks are bool [B]; all methods are operations of the graph.
+
+    One that has a method `begin_rollout(steps)` gets a call of it before each loop, as one operation of many steps.
+    """
 
     def begin_episode(self, mask: tf.Tensor) -> None:
         """Called for the environments that have just begun an episode."""
@@ -34,6 +37,8 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
     observations where an episode ended and arbitrary elsewhere, and, if there are info keys, `extras` [B] by name. The
     observation after a step is the next step's `observ`, or `batch_env.observ` after the last one. An algorithm that
     learns from whole rollouts need not remember these: they are returned.
+
+    The variables of `batch_env` change at the end, all at once.
 
     Args:
       batch_env: B environments that were reset before their first step.
@@ -58,6 +63,8 @@ def simulate(batch_env: InGraphEnv, algorithm: Algorithm, steps: int, determinis
         given = tf.nest.map_structure(lambda array, value: array.write(step, value), given, packed)
         return step + 1, outcome.observ, action, given
 
+    if hasattr(algorithm, "begin_rollout"):
+        algorithm.begin_rollout(steps)
     first_observ, action = (
         tf.nest.map_structure(tf.convert_to_tensor, variables) for variables in (batch_env.observ, batch_env.action)
     )
