@@ -32,7 +32,7 @@ class Ended:
 
 
 def run(arguments: Sequence[str]) -> Ended:
-    """Runs Python with these arguments. Raises RuntimeError with its last line if it fails."""
+    """Runs Python with these arguments. Raises RuntimeError with its `error:` line or else its last one if it fails."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started, start = time.time(), time.monotonic()
         process = subprocess.Popen([sys.executable, *arguments], stdout=output, stderr=errors)

@@ -25,6 +25,7 @@ environment in a bare loop, resets included, measured in the same rounds. Stable
 `collect` is our loop in the graph with PPO's 64-64 policy, 64 steps a call, against Gymnasium stepping alone."""
 
 ACTIONS = 16  # Batches of actions that are drawn; they come around again.
+LIMIT_STEPS = 200  # In the bare loop, between two looks at the clock.
 
 
 def cases(quick: bool) -> list[Case]:
@@ -62,7 +63,7 @@ def in_workers(env: str, num_envs: int) -> Iterator[Measure]:
 
 
 def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
-    """Our loop in the graph, with a policy that acts and a memory that is written."""
+    """Our loop in the graph, with a policy that acts; it returns the rollout."""
     settings = {"env": env, "num_envs": num_envs, "rollout_length": steps, "minibatch_size": steps}
     with library.algorithm(**settings) as (envs, ppo):
         import tensorflow as tf
@@ -86,13 +87,13 @@ def limit(env: str, num_envs: int) -> Iterator[Measure]:
         actions = itertools.cycle(_actions(plain.action_space, 1)[:, 0])
         plain.reset(seed=0)
 
-        def work(steps: int = 200) -> None:
-            for action in itertools.islice(actions, steps):
+        def work() -> None:
+            for action in itertools.islice(actions, LIMIT_STEPS):
                 _, _, terminated, truncated, _ = plain.step(action)
                 if terminated or truncated:
                     plain.reset()
 
-        yield rate(work, 200 * len(cores()))
+        yield rate(work, LIMIT_STEPS * len(cores()))
 
 
 def sync_vector_env(env: str, num_envs: int) -> Iterator[Measure]:
