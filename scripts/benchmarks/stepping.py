@@ -71,11 +71,7 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
         from agents.runs.tensorflow_setup import one_thread_for_small_operations
         from agents.tools import simulate
 
-        @tf.function(autograph=False)
-        def collect() -> Any:
-            ppo.begin_rollout()
-            return simulate(envs, ppo, steps)
-
+        collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
         with one_thread_for_small_operations():
             yield rate(collect, num_envs * steps)
 

@@ -36,7 +36,6 @@ def ours() -> Iterator[Measure]:
 
         from agents.tools import simulate
 
-        ppo.begin_rollout()
         rollout = tf.function(lambda: simulate(envs, ppo, ROLLOUT_LENGTH), autograph=False)()
         yield duration(lambda: float(ppo.train(rollout).scalars["losses/value"]), MINIBATCHES, scale=1000)
 
