@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks import arena, plots, report, scaling
+from benchmarks import arena, plots, report, scaling, training
 from benchmarks.arena import Outcome, compete
 from benchmarks.case import LIMIT, OURS, Case, Contestant
 from benchmarks.report import Section, write_markdown
@@ -218,6 +218,18 @@ def test_targets_tell_whether_they_hold():
 
 def test_core_counts_are_powers_of_two_below_all():
     assert [scaling.core_counts(number) for number in (1, 2, 3, 8)] == [[], [1], [1, 2], [1, 2, 4]]
+
+
+def test_graph_calls_are_counted_and_none_is_an_error():
+    import tensorflow as tf
+
+    graph = tf.function(lambda number: tf.sin(number) + 1)
+    number = tf.constant(1.0)
+    graph(number)
+    assert training.count_graph_calls(lambda: graph(number)) == 1
+    assert training.count_graph_calls(lambda: graph(graph(number))) == 2
+    with pytest.raises(RuntimeError, match="No graph call was seen, of 1 operations"):
+        training.count_graph_calls(lambda: tf.sin(number))
 
 
 # Tables and pictures.

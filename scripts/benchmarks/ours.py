@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.config import Config
     from agents.runs import Learner
 
 # The same work for everyone: what is said here is what the peers do by default or are told to do. Normalisation of
@@ -36,13 +37,19 @@ PPO_SETTINGS: dict[str, Any] = {
 }
 
 
+def same_work(**settings: Any) -> Config:
+    """The configuration for what everyone does, but for these settings."""
+    from agents import load_config
+
+    return load_config("default", **{**PPO_SETTINGS, **settings})
+
+
 @contextlib.contextmanager
-def learner(**settings: Any) -> Iterator[Learner]:
+def learner(config: Config) -> Iterator[Learner]:
     """An agent as `agents.scripts.train` makes it, ready for `iterate()`."""
-    from agents import load_config, runs
+    from agents import runs
     from agents.config import check_environment
 
-    config = load_config("default", **{**PPO_SETTINGS, **settings})
     spec = check_environment(config)
     with contextlib.ExitStack() as stack:
         train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
@@ -56,10 +63,10 @@ def learner(**settings: Any) -> Iterator[Learner]:
 @contextlib.contextmanager
 def algorithm(**settings: Any) -> Iterator[tuple[Any, Any]]:
     """Environments in the graph, reset, and PPO for them: the two that `simulate` takes."""
-    from agents import load_config, runs
+    from agents import runs
     from agents.config import check_environment
 
-    config = load_config("default", **{**PPO_SETTINGS, **settings})
+    config = same_work(**settings)
     with contextlib.closing(runs.make_environments(config, check_environment(config), config.num_envs)) as batch_env:
         runs.start_tensorflow(config.threads)
         from agents.ppo import PPO

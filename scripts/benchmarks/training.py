@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks import ours as library
@@ -67,7 +67,7 @@ def cases(quick: bool) -> list[Case]:
 
 def ours(**settings: Any) -> Iterator[Measure]:
     """Our iterations."""
-    with library.learner(**settings) as learner:
+    with library.learner(library.same_work(**settings)) as learner:
         yield rate(learner.iterate, settings["num_envs"] * settings["rollout_length"])
 
 
@@ -124,22 +124,33 @@ def logging(preset: str, env_backend: str, steps: int) -> Iterator[Measure]:
 
 def graph_calls(preset: str, env_backend: str) -> Iterator[Measure]:
     """How many graphs an iteration executes."""
-    with library.learner(env="Pendulum-v1", env_backend=env_backend) as learner:
-        from tensorflow.python.framework import op_callbacks
+    from agents import load_config
+
+    with library.learner(load_config(preset, env_backend=env_backend, eval_episodes=1)) as learner:
 
         def measure(seconds: float) -> float:
             learner.iterate()  # Traces and compiles.
-            names: list[str] = []
-
-            def callback(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None):
-                if graph is None:
-                    names.append(op_type.decode() if isinstance(op_type, bytes) else op_type)
-
-            op_callbacks.add_op_callback(callback)
-            try:
-                learner.iterate()
-            finally:
-                op_callbacks.remove_op_callback(callback)
-            return len([name for name in names if name.startswith("__inference")])
+            return count_graph_calls(learner.iterate)
 
         yield measure
+
+
+def count_graph_calls(work: Callable[[], Any]) -> int:
+    """How many graphs something executes. Raises RuntimeError if none is seen, which must not pass for few."""
+    from tensorflow.python.framework import op_callbacks
+
+    names: list[str] = []
+
+    def callback(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None):
+        if graph is None:
+            names.append(op_type.decode() if isinstance(op_type, bytes) else op_type)
+
+    op_callbacks.add_op_callback(callback)
+    try:
+        work()
+    finally:
+        op_callbacks.remove_op_callback(callback)
+    calls = sum(name.startswith("__inference") for name in names)
+    if not calls:
+        raise RuntimeError(f"No graph call was seen, of {len(names)} operations; does TensorFlow name them anew?")
+    return calls
