@@ -37,24 +37,28 @@ def main() -> None:
     options = parser.parse_args()
     say(machine())
     start = time.monotonic()
-    names = list(SUITES) if options.suite == "all" else [options.suite]
-    sections = [section for name in names if (section := run(name, options.quick, options.only))]
-    results = {section.suite: section.results for section in sections}
+    results: dict[str, Any] = {}
+    for name in list(SUITES) if options.suite == "all" else [options.suite]:
+        if section := run(name, options.quick, options.only):
+            results[section.suite] = section.results
+            write(section, results, options)  # At once: what follows may fail, or be interrupted, after many minutes.
     say(f"{time.monotonic() - start:.0f} seconds in all")
+    if not any(results.values()):
+        sys.exit("error: nothing could be measured; see above")
+
+
+def write(section: Section, results: dict[str, Any], options: argparse.Namespace) -> None:
+    """Writes the suite that has just run where it was asked to; the JSON file gets all results so far."""
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
     if options.markdown:
         command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
         origin = f"`{command}` on {time.strftime('%Y-%m-%d')}, {machine()}"
-        write_markdown(options.markdown, sections, origin, versions())
-    if options.plot:
+        write_markdown(options.markdown, [section], origin, versions())
+    if options.plot and section.results:
         from benchmarks.plots import draw
 
-        for section in sections:
-            if section.results:
-                say(f"drawn: {draw(section.suite, section.title, section.results, options.plot)}")
-    if not any(results.values()):
-        sys.exit("error: nothing could be measured; see above")
+        say(f"drawn: {draw(section.suite, section.title, section.results, options.plot)}")
 
 
 def run(name: str, quick: bool, only: str = "") -> Section | None:

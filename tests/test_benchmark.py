@@ -6,6 +6,7 @@ import textwrap
 import time
 from pathlib import Path
 
+import benchmark
 import pytest
 from benchmarks import arena, plots, report, scaling, training
 from benchmarks.arena import Outcome, compete
@@ -310,6 +311,27 @@ def test_runs_with_the_peers_that_there_are(tmp_path):
     text = (tmp_path / "BENCHMARKS.md").read_text()
     assert "Left out of Pendulum-v1/process/8: EnvPool" in text and "gymnasium" in text
     assert (tmp_path / "plots" / "stepping.png").is_file()
+
+
+def test_what_was_measured_is_kept_when_a_later_suite_is_interrupted(contestants, tmp_path, monkeypatch):
+    def interrupt(quick):
+        raise KeyboardInterrupt
+
+    case = contestants(ours=("fine", {"log": str(tmp_path / "log"), "name": "a", "value": 7}))
+    monkeypatch.setattr(SUITES["stepping"], "cases", lambda quick: [case])
+    monkeypatch.setattr(SUITES["update"], "cases", lambda quick: [case])
+    monkeypatch.setattr(SUITES["training"], "cases", interrupt)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", "--json=out.json", "--markdown=out.md", "--plot=plots"])
+    with pytest.raises(KeyboardInterrupt):
+        benchmark.main()
+    medians = {
+        suite: cases["case"]["ours"]["median"] for suite, cases in json.loads(Path("out.json").read_text()).items()
+    }
+    assert medians == {"stepping": 7, "update": 7}
+    text = Path("out.md").read_text()
+    assert "## Stepping" in text and "## Update" in text and "## Training" not in text
+    assert {path.name for path in Path("plots").iterdir()} == {"stepping.png", "update.png"}
 
 
 def test_says_so_when_nothing_is_left_to_measure(tmp_path):
