@@ -11,6 +11,7 @@ import pytest
 from benchmarks import arena, plots, report, scaling, training
 from benchmarks.arena import Outcome, compete
 from benchmarks.case import LIMIT, OURS, Case, Contestant
+from benchmarks.ours import Stopwatch
 from benchmarks.report import Section, write_markdown
 from benchmarks.suites import SUITES
 from benchmarks.summary import peers, summarize
@@ -231,6 +232,32 @@ def test_graph_calls_are_counted_and_none_is_an_error():
     assert training.count_graph_calls(lambda: graph(graph(number))) == 2
     with pytest.raises(RuntimeError, match="No graph call was seen, of 1 operations"):
         training.count_graph_calls(lambda: tf.sin(number))
+
+
+def test_a_stopwatch_counts_calls_within_others_once(monkeypatch):
+    clock = 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: clock)
+
+    class Work:
+        def whole(self):
+            self.pass_time(1.0)
+            self.part()
+            self.part()
+
+        def part(self):
+            self.pass_time(2.0)
+
+        def pass_time(self, seconds):
+            nonlocal clock
+            clock += seconds
+
+    watch, heard = Stopwatch(), []
+    watch.watch(Work, "whole", "the rest")
+    watch.watch(Work, "part", then=lambda: heard.append(clock))
+    Work().whole()
+    Work().part()
+    assert watch.seconds == {"the rest": [1.0], "part": [2.0, 2.0, 2.0]}
+    assert heard == [3.0, 5.0, 7.0]
 
 
 # Tables and pictures.

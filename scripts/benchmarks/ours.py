@@ -82,12 +82,13 @@ class Stopwatch:
     """Measures calls of functions in their place, so that what is measured is the code that people run.
 
     Attributes:
-      seconds: Of all calls so far, in their order, by label.
+      seconds: Of all calls so far, in their order, by label; without those of watched functions that they called.
     """
 
     def __init__(self) -> None:
         """Starts with nothing."""
         self.seconds: dict[str, list[float]] = {}
+        self._within = [0.0]  # Seconds of watched functions in each call that is under way, and outside of all.
 
     def watch(self, owner: Any, name: str, label: str = "", then: Callable[[], None] = lambda: None) -> None:
         """Replaces a function or method by one that measures it and calls `then` afterwards."""
@@ -95,9 +96,14 @@ class Stopwatch:
 
         @functools.wraps(function, updated=())
         def watched(*args: Any, **kwargs: Any) -> Any:
+            self._within.append(0.0)
             start = time.perf_counter()
-            result = function(*args, **kwargs)
-            calls.append(time.perf_counter() - start)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                elapsed = time.perf_counter() - start
+                calls.append(elapsed - self._within.pop())
+                self._within[-1] += elapsed
             then()
             return result
 

@@ -76,11 +76,13 @@ def print_parts(arguments: list[str]) -> None:
 
     start = time.perf_counter()
     from agents import runs
+    from agents.runs import environments
     from agents.scripts import train
     from benchmarks.ours import Stopwatch
 
     watch = Stopwatch()
     watch.watch(runs, "make_environments", "environments")
+    watch.watch(environments, "start_tensorflow", "TensorFlow")  # Environments in the graph start it for themselves.
 
     def first_iteration() -> None:
         raise SystemExit(0)
