@@ -173,6 +173,19 @@ def test_without_seeds_every_environment_and_every_batch_is_another():
     assert len(np.unique(begun)) == 16
 
 
+def test_observations_before_any_reset_are_those_of_the_first_episode():
+    class Drift(Noise):
+        def step(self, state, action, uniform):
+            return state + 1, state[:, 0], state[:, 0] > 100
+
+    envs = InGraphTensorEnv(Drift(), 3)
+    first = envs.observ.numpy()
+    assert len(np.unique(first)) == 6 and np.abs(first).max() <= 1
+    outcome = envs.simulate(tf.zeros([3], tf.int64))
+    np.testing.assert_array_equal(outcome.final_observ, first + 1)
+    np.testing.assert_array_equal(outcome.reward, first[:, 0].astype(np.float32))
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_is_simulated_like_any_other(compiled):
     durations = [2, 5, 1000]

@@ -18,8 +18,9 @@ class InGraphTensorEnv(InGraphEnv):
     """Steps a batch of a `TensorEnv`, and begins the next episode in the step that ends one.
 
     Random numbers depend on an environment's seed, the number of its episode since it was seeded, and the step in that:
-    equal seeds give equal episodes in a batch of any size. Actions are not checked against the bounds of their space:
-    a compiled program can't raise.
+    equal seeds give equal episodes in a batch of any size. Environments begin with an episode that is not seeded: they
+    may be stepped before the first reset. Actions are not checked against the bounds of their space: a compiled program
+    can't raise.
     """
 
     compiles = True
@@ -47,7 +48,7 @@ class InGraphTensorEnv(InGraphEnv):
         self._state = tf.nest.map_structure(
             lambda leaf: tf.Variable(leaf, trainable=False, name="state"), self._initial_state(self._keys())
         )
-        self._observe(tf.nest.map_structure(tf.convert_to_tensor, self._state))
+        self._assign(self.observ, self._observe(tf.nest.map_structure(tf.convert_to_tensor, self._state)))
 
     def step(self, action: Any) -> AttrDict:
         """Steps the environments; what it returns needs no unpacking.
