@@ -46,11 +46,12 @@ class Evaluation:
         """Evaluates `policy` in `envs`, N of them, whose episodes begin with `seeds`, int64 [N], every time."""
         self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
         actor = _Actor(policy)
-        self._simulate = tf.function(
-            lambda: simulate(envs, actor, STEPS_A_CALL, deterministic=True),
-            autograph=False,
-            jit_compile=envs.compiles,
-        )
+
+        def episodes() -> AttrDict:  # Not the whole rollout: a compiled program would have to write it to memory.
+            rollout = simulate(envs, actor, STEPS_A_CALL, deterministic=True)
+            return AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length")})
+
+        self._simulate = tf.function(episodes, autograph=False, jit_compile=envs.compiles)
 
     def __call__(self, progress: Callable[[int, int], None] = lambda steps, ended: None) -> Scores:
         """Resets all environments and runs an episode in each.
