@@ -50,7 +50,7 @@ class Diary(gymnasium.Env):
         assert self.steps <= length, "stepped after the end of its episode"
         ended = self.steps == length
         reward = 1000 * self.episode + self.steps + float(action[0])
-        info = {"episode": self.episode, "steps": self.steps}
+        info = {"episode": self.episode, "steps": self.steps, "part": {"double": 2 * self.steps}}
         return self.observe(), reward, ended and how != "truncated", ended and how != "terminated", info
 
     def observe(self):
@@ -127,6 +127,8 @@ def check_against_single_environments(batch, plans, steps):
                 assert infos["_final_obs"][row] and infos["_final_info"][row]
                 assert_row(infos["final_obs"], row, final)
                 assert infos["final_info"]["steps"][row] == final_info["steps"]
+                assert infos["final_info"]["_steps"][row] and infos["final_info"]["part"]["_double"][row]
+                assert infos["final_info"]["part"]["double"][row] == final_info["part"]["double"]
                 assert infos["episode"][row] == reset_info["episode"] and infos["begun"][row] and infos["_begun"][row]
                 assert not infos["_steps"][row]
     for row, plan in enumerate(plans):  # What was returned is still what it was.
@@ -148,6 +150,31 @@ def test_every_environment_goes_on_as_if_it_were_alone(kind, mode):
 def test_without_shared_memory_and_automatic_resets():
     with made("async, no shared memory", AutoresetMode.DISABLED) as batch:
         check_against_single_environments(same_step(batch), PLANS, steps=12)
+
+
+def infos_of(infos, row):
+    """Those of one environment that the masks let through; but for `final_obs`, which are no infos."""
+    names = [name for name in infos if f"_{name}" in infos and name != "final_obs" and infos[f"_{name}"][row]]
+    return {name: infos_of(infos[name], row) if isinstance(infos[name], dict) else infos[name][row] for name in names}
+
+
+def test_infos_are_those_of_gymnasiums_own_mode():
+    ends = 0
+    with made("sync", AutoresetMode.NEXT_STEP) as batch, made("sync", AutoresetMode.SAME_STEP) as reference:
+        batch = same_step(batch)
+        batch.reset(seed=0)
+        reference.reset(seed=0)
+        for step in range(20):
+            *_, terminated, truncated, infos = batch.step(actions(step, 3))
+            *_, theirs = reference.step(actions(step, 3))
+            for row, ended in enumerate(terminated | truncated):
+                expected = infos_of(theirs, row)
+                assert ("final_info" in expected) == ended
+                assert infos_of(infos, row) == expected
+                if "final_info" in infos and not ended:
+                    assert infos_of(infos["final_info"], row) == infos_of(theirs["final_info"], row) == {}
+                ends += ended
+    assert ends > 10
 
 
 episodes = strategies.tuples(strategies.integers(1, 4), strategies.sampled_from(["terminated", "truncated", "both"]))

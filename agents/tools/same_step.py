@@ -75,7 +75,7 @@ class SameStepEnv(VectorWrapper):
         self._check_others(final, observ, ended)
         infos = {
             **_merged(infos, reset_infos, ended),
-            "final_info": infos,
+            "final_info": _masked(infos, ended),
             "_final_info": ended,
             "final_obs": pack(self.single_observation_space, final),
             "_final_obs": ended.copy(),
@@ -102,25 +102,38 @@ def _no_partial_reset(env: VectorEnv) -> str:
 
 def _merged(step: dict[str, Any], reset: dict[str, Any], ended: np.ndarray) -> dict[str, Any]:
     """Infos of a step, with those of the resets in the rows where an episode ended; masks `_name` as Gymnasium's."""
-    merged: dict[str, Any] = {}
-    for name in {**step, **reset}:
-        if name.startswith("_") and (name[1:] in step or name[1:] in reset):
+    return _joined(_masked(step, ~ended), _masked(reset, ended))
+
+
+def _masked(infos: dict[str, Any], rows: np.ndarray) -> dict[str, Any]:
+    """Infos whose masks `_name` are True in no others than some rows, bool [B]; so are those of infos in infos."""
+    masked: dict[str, Any] = {}
+    for name, value in infos.items():
+        if _is_mask(name, infos):
             continue
-        rows = np.zeros(len(ended), bool)
-        if name in step:
-            rows |= step.get(f"_{name}", True) & ~ended
-            merged[name] = step[name]
-        if name in reset:
-            of_reset = reset.get(f"_{name}", True) & ended
-            rows |= of_reset
-            merged[name] = _with_rows(merged.get(name), reset[name], of_reset)
-        merged[f"_{name}"] = rows
-    return merged
+        masked[name] = _masked(value, rows) if isinstance(value, dict) else value
+        masked[f"_{name}"] = infos.get(f"_{name}", True) & rows
+    return masked
+
+
+def _joined(infos: dict[str, Any], others: dict[str, Any]) -> dict[str, Any]:
+    """Infos with those of others in the rows of their masks; both have all masks."""
+    joined = {**infos, **others}
+    for name in infos.keys() & others.keys():
+        if _is_mask(name, others):
+            joined[name] = infos[name] | others[name]
+        else:
+            joined[name] = _with_rows(infos[name], others[name], others[f"_{name}"])
+    return joined
+
+
+def _is_mask(name: str, infos: dict[str, Any]) -> bool:
+    return name.startswith("_") and name[1:] in infos
 
 
 def _with_rows(old: Any, new: Any, rows: np.ndarray) -> Any:
     if isinstance(old, dict) and isinstance(new, dict):
-        return _merged(old, new, rows)
-    if old is None or np.shape(old) != np.shape(new):
+        return _joined(old, new)
+    if np.shape(old) != np.shape(new):
         return new
     return np.where(rows.reshape(-1, *[1] * (np.ndim(new) - 1)), new, old)
