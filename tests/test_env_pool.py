@@ -2,7 +2,7 @@ import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
 from agents.config import check_environment, load_config
@@ -162,6 +162,7 @@ def test_a_plain_pool_can_be_handed_over():
     [
         ("CartPole-v1", [0, 2]),
         ("CartPole-v1", [0, 1, 0]),
+        ("CartPole-v1", [0.0, 1.0]),
         ("Pendulum-v1", [[0], [3]]),
         ("Pendulum-v1", [[np.nan], [0]]),
     ],
@@ -169,8 +170,24 @@ def test_a_plain_pool_can_be_handed_over():
 def test_actions_that_are_none_are_refused(make, task, actions):
     env = make(task, num_envs=2)
     env.reset(seed=0)
-    with pytest.raises(InvalidActionError, match="Box|Discrete"):
+    with pytest.raises(InvalidActionError, match="Box|Discrete|as many actions, got 3"):
         env.step(np.array(actions))
+    infos = env.step(np.zeros(env.action_space.shape, env.action_space.dtype))[4]
+    np.testing.assert_array_equal(infos["elapsed_step"], [1, 1])  # The first step.
+
+
+def test_actions_of_other_types_are_converted(make):
+    env = make("HalfCheetah-v4", num_envs=2)
+    actions = np.random.default_rng(0).uniform(-1, 1, (2, 6)).astype(np.float32)
+    results = []
+    for given in (actions.astype(env.single_action_space.dtype), actions, actions.tolist()):
+        env.reset(seed=0)
+        results.append(env.step(given)[0])
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+    env = make(num_envs=2)
+    env.reset(seed=0)
+    env.step([0, 1])
 
 
 def test_what_comes_too_early_or_too_late(make):
@@ -185,8 +202,15 @@ def test_what_comes_too_early_or_too_late(make):
         env.reset(seed=1, options={"reset_mask": np.array([True, False, False, False])})
     with pytest.raises(ValueError, match="as many seeds, got 2"):
         env.reset(seed=[1, 2])
+    with pytest.raises(ValueError, match="negative"):
+        env.reset(seed=-3)
+    env.reset()
     env.close()
     env.close()
+    with pytest.raises(ClosedEnvironmentError, match="closed; make a new one"):
+        env.step(np.zeros(4, int))
+    with pytest.raises(ClosedEnvironmentError, match="closed; make a new one"):
+        env.reset(seed=1)
 
 
 @pytest.mark.parametrize(

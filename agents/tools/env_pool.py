@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.tools.errors import InvalidActionError, UsageError
-from agents.tools.spaces import bounds, first_outside, flatten, leaf_spaces, pack
+from agents.tools.batch_inputs import batch_bounds, checked_actions, seed_list
+from agents.tools.errors import UsageError
+from agents.tools.spaces import flatten, leaf_spaces, pack
 
 # Arguments of `envpool.make` that follow from other settings, and which.
 _OWN_SETTINGS = {
@@ -60,7 +61,9 @@ class EnvPoolEnv(VectorEnv):
         self.num_envs = int(pool.config["num_envs"])
         self.single_observation_space, self.single_action_space = _spaces(pool)
         leaf_spaces(self.single_observation_space)  # Raises for what is no array.
-        self._action_leaves = [(leaf, *bounds(leaf)) for leaf in leaf_spaces(self.single_action_space)]
+        self._action_leaves = [
+            (leaf, *batch_bounds(leaf, self.num_envs)) for leaf in leaf_spaces(self.single_action_space)
+        ]
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._observ: list[np.ndarray] = []
@@ -71,11 +74,12 @@ class EnvPoolEnv(VectorEnv):
         Raises:
           InvalidActionError: An action is not in the action space; no environment was stepped.
           ResetNeeded: Before the first reset.
+          ClosedEnvironmentError: The pool is closed.
         """
+        self._raise_if_closed()
         if not self._observ:
             raise ResetNeeded("The environments of a pool must be reset before they are stepped.")
-        self._check(actions)
-        observ, reward, terminated, truncated, infos = self._pool.step(actions)
+        observ, reward, terminated, truncated, infos = self._pool.step(self._checked(actions))
         self._observ = flatten(self.single_observation_space, observ)
         return observ, reward, terminated, truncated, _without_bookkeeping(infos)
 
@@ -89,12 +93,16 @@ class EnvPoolEnv(VectorEnv):
           options: Nothing but the mask.
 
         Raises:
-          ValueError: Seeds for some of the environments only.
+          ValueError: Seeds for some of the environments only, too many or too few, or negative ones.
           ResetNeeded: A part is to be reset before everything was.
+          ClosedEnvironmentError: The pool is closed.
         """
+        self._raise_if_closed()
         mask = np.asarray((options or {}).get("reset_mask", np.ones(self.num_envs, bool)))
-        seeds = self._seeds(seed)
-        if seeds:
+        seeds = seed_list(seed, self.num_envs)
+        if max(seeds) >= 0:
+            if min(seeds) < 0:
+                raise ValueError(f"EnvPool takes seeds only for all environments at once, got {seed}.")
             if not mask.all():
                 raise ValueError("EnvPool takes seeds only for all environments at once, and the mask leaves some out.")
             self._make_anew(seeds)
@@ -114,25 +122,21 @@ class EnvPoolEnv(VectorEnv):
             self._pool.close()
             self._pool = None  # Its threads end when it is collected.
 
-    def _check(self, actions: Any) -> None:
-        leaves = map(np.asarray, flatten(self.single_action_space, actions))
-        for batch, (space, low, high) in zip(leaves, self._action_leaves, strict=True):
-            if batch.shape != (self.num_envs, *space.shape):
-                raise InvalidActionError(f"Actions of shape {batch.shape} for {self.num_envs} times {space}.")
-            index = first_outside(batch, low, high)
-            if index is not None:
-                raise InvalidActionError(f"The action {batch[index]} of environment {index} is not in {space}.")
+    def _checked(self, actions: Any) -> Any:
+        leaves = flatten(self.single_action_space, actions)
+        checked = [checked_actions(leaf, *known) for leaf, known in zip(leaves, self._action_leaves, strict=True)]
+        # EnvPool takes arrays of the space's own type.
+        return pack(
+            self.single_action_space,
+            (
+                leaf.astype(low.dtype, copy=False)
+                for leaf, (_, low, _) in zip(checked, self._action_leaves, strict=True)
+            ),
+        )
 
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int]:
-        if seed is None:
-            return []
-        seeds = list(range(seed, seed + self.num_envs)) if isinstance(seed, int | np.integer) else list(seed)
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"A pool of {self.num_envs} environments needs as many seeds, got {len(seeds)}.")
-        given = [int(one) for one in seeds if one is not None]
-        if given and len(given) < self.num_envs:
-            raise ValueError(f"EnvPool takes seeds only for all environments at once, got {seeds}.")
-        return given
+    def _raise_if_closed(self) -> None:
+        if self._pool is None:
+            raise ClosedEnvironmentError("This pool of environments is closed; make a new one.")
 
     def _make_anew(self, seeds: list[int]) -> None:
         pool_type, spec = type(self._pool), self._pool.spec
