@@ -25,6 +25,18 @@ RANGES = {
 }
 # What one step may differ by. Gymnasium's Pendulum computes the torque, and its MountainCar all, in single precision.
 TOLERANCES = {"Acrobot-v1": 1e-12, "CartPole-v1": 1e-13, "MountainCarContinuous-v0": 1e-7, "Pendulum-v1": 1e-7}
+# What observations and rewards of an episode of 100 steps may differ by, relative and absolute.
+EPISODE_TOLERANCES = {
+    # Double precision in both: chaos makes little of 1e-16 in 20 seconds. Observations are rounded to single precision.
+    "Acrobot-v1": 1e-6,
+    # Likewise: the pole's fall makes e^8 times as much of it in 2 seconds.
+    "CartPole-v1": 1e-6,
+    # Both round to single precision, now and then to neighbouring numbers: 100 times 6e-8 where that adds up.
+    "MountainCarContinuous-v0": 1e-5,
+    # Gymnasium's rounded torque changes the speed by some 1e-8 in a step. An upright pendulum makes 48 times as much of
+    # it in a second, and stands upright for a part of the 5 seconds; 7e-5 was seen.
+    "Pendulum-v1": 1e-3,
+}
 
 every_env = pytest.mark.parametrize("env", IDS)
 
@@ -43,8 +55,65 @@ def random_actions(space, number, generator):
     return generator.uniform(space.low, space.high, (number, *space.shape)).astype(space.dtype)
 
 
+def states_of(envs):
+    return np.stack([leaf.numpy() for leaf in envs._state], axis=1)
+
+
+def assign_states(envs, states):
+    for variable, column in zip(envs._state, states.T, strict=True):
+        variable.assign(column)
+
+
+def step_each(envs, actions):
+    """Observations, rewards, terminated and truncated of Gymnasium's environments, [B, ...]."""
+    steps = [one.step(action)[:4] for one, action in zip(envs, actions, strict=True)]
+    return [np.array(part) for part in zip(*steps, strict=True)]
+
+
 @every_env
-def test_ten_thousand_steps_equal_gymnasiums(env):
+def test_a_hundred_episodes_equal_gymnasiums(env):
+    number, steps, limit = 100, 202, 100
+    ours = envs.make(env, number, max_episode_steps=limit)
+    theirs = [gymnasium.make(env, max_episode_steps=limit, disable_env_checker=True) for _ in range(number)]
+    space, tolerance = ours.action_space, EPISODE_TOLERANCES[env]
+    simulate = tf.function(ours.simulate, jit_compile=True)
+    generator, row = np.random.default_rng(1), np.arange(number)
+    ours.reset(seed=tf.range(number, dtype=tf.int64))
+    ended = np.ones(number, bool)
+    episodes, whole, outside = 0, 0, 0
+    for _ in range(steps):
+        # The two have equal states where an episode begins, and go their own ways from there. Every second row begins
+        # anywhere, the others as they do.
+        states = states_of(ours)
+        anywhere = (ended & (row % 2 == 0))[:, None]
+        states = np.where(anywhere, random_states(env, number, generator), states).astype(states.dtype)
+        assign_states(ours, states)
+        for index in np.flatnonzero(ended):
+            theirs[index].reset()
+            theirs[index].unwrapped.state = states[index].copy()
+        actions = random_actions(space, number, generator)
+        if env == "CartPole-v1":  # Random pushes topple it in some 20 steps.
+            actions = np.where(generator.random(number) < 0.8, states[:, 2] + states[:, 3] > 0, actions)
+        elif isinstance(space, gymnasium.spaces.Box):  # In half of the rows also what has to be clipped.
+            actions[row % 4 >= 2] *= 1.5
+            outside += np.sum(np.abs(actions) > space.high)
+        outcome = simulate(tf.constant(actions))
+        observ, reward, terminated, truncated = step_each(theirs, actions)
+        # All of them: a state as close to where flags change as these differ would be a rare accident.
+        np.testing.assert_array_equal(outcome.terminated, terminated)
+        np.testing.assert_array_equal(outcome.truncated, truncated)
+        np.testing.assert_allclose(outcome.final_observ, observ, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(outcome.reward, reward, rtol=tolerance, atol=tolerance)
+        ended = terminated.astype(bool) | truncated.astype(bool)
+        episodes += ended.sum()
+        whole += truncated.sum()
+    assert number * steps >= 10_000 and episodes >= 100
+    assert whole >= 100
+    assert (outside > 1000) == isinstance(space, gymnasium.spaces.Box)
+
+
+@every_env
+def test_ten_thousand_single_steps_equal_gymnasiums(env):
     number, steps, limit = 100, 110, 45
     ours = envs.make(env, number, max_episode_steps=limit)
     theirs = [gymnasium.make(env, max_episode_steps=limit, disable_env_checker=True) for _ in range(number)]
@@ -56,26 +125,23 @@ def test_ten_thousand_steps_equal_gymnasiums(env):
     for _ in range(steps):
         # Every second episode begins anywhere, the others as they do.
         anywhere = (ended & (generator.random(number) < 0.5))[:, None]
-        states = np.stack([leaf.numpy() for leaf in ours._state], axis=1)
+        states = states_of(ours)
         states = np.where(anywhere, random_states(env, number, generator), states).astype(states.dtype)
-        for variable, column in zip(ours._state, states.T, strict=True):
-            variable.assign(column)
-        actions = random_actions(theirs[0].action_space, number, generator)
-        outcome = simulate(tf.constant(actions))
-        steps_of_theirs = []
-        for row, (one, state, action) in enumerate(zip(theirs, states, actions, strict=True)):
+        assign_states(ours, states)
+        for row, (one, state) in enumerate(zip(theirs, states, strict=True)):
             if ended[row]:
                 one.reset()
             one.unwrapped.state = state.copy()
-            steps_of_theirs.append(one.step(action))
-        observ, reward, terminated, truncated, _ = (np.array(part) for part in zip(*steps_of_theirs, strict=True))
+        actions = random_actions(theirs[0].action_space, number, generator)
+        outcome = simulate(tf.constant(actions))
+        observ, reward, terminated, truncated = step_each(theirs, actions)
         np.testing.assert_array_equal(outcome.terminated, terminated)
         np.testing.assert_array_equal(outcome.truncated, truncated)
         np.testing.assert_allclose(outcome.final_observ, observ, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(outcome.reward, reward, rtol=1e-6, atol=1e-6)
         ended = terminated.astype(bool) | truncated.astype(bool)
         np.testing.assert_array_equal(ours.observ.numpy()[~ended], outcome.final_observ.numpy()[~ended])
-        after = np.stack([leaf.numpy() for leaf in ours._state], axis=1)[~ended]
+        after = states_of(ours)[~ended]
         expected = np.array([one.unwrapped.state for one in theirs])[~ended]
         np.testing.assert_allclose(after, expected, rtol=TOLERANCES[env], atol=TOLERANCES[env])
         counts["terminated"] += terminated.sum()
