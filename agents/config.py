@@ -90,6 +90,20 @@ class Config(BaseModel):
     action_repeat: int = Field(
         1, ge=1, le=1000, description="Times that the environment is given every action in a row (count)."
     )
+    env_wrappers: tuple[str, ...] = Field(
+        (),
+        max_length=100,
+        description="Functions that wrap each environment, the first one first, such as my_module:MyWrapper (names).",
+    )
+    train_wrappers: tuple[str, ...] = Field(
+        (),
+        max_length=100,
+        description="Likewise, after those, but not for evaluation: what changes rewards or ends episodes (names).",
+    )
+    action_mask: bool = Field(
+        False,
+        description="Whether infos hold an action_mask, of the actions that are valid in this state (yes or no).",
+    )
     info_keys: tuple[str, ...] = Field(
         (),
         max_length=100,
@@ -105,17 +119,49 @@ class Config(BaseModel):
     minibatch_size: int = Field(
         64, ge=1, le=10**12, description="Size of a minibatch (steps); it divides num-envs x rollout-length."
     )
-    learning_rate: float = Field(3e-4, gt=0, le=1, description="Adam's step size (no unit), at the start of training.")
-    learning_rate_schedule: Literal["constant", "linear"] = Field(
-        "linear", description="Whether the learning rate stays or falls linearly, to 0 at the last step."
+    optimizer: Literal["adam", "sgd"] = Field("adam", description="What makes steps of gradients (name).")
+    learning_rate: float = Field(3e-4, gt=0, le=1, description="The optimizer's step size, at the start (no unit).")
+    learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
+        "linear",
+        description="Whether the learning rate stays, falls linearly to 0 at the last step, or follows every "
+        "epoch's KL divergence, towards kl-target.",
+    )
+    critic_learning_rate: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Step size of an optimizer for the value function alone (no unit; 0 = one for everything).",
     )
     adam_epsilon: float = Field(1e-5, gt=0, le=1, description="Adam's constant against division by zero (no unit).")
+    sgd_momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of SGD (factor per minibatch).")
     discount: float = Field(0.99, ge=0, le=1, description="Weight of the next step's return (factor per step).")
     gae_lambda: float = Field(
         0.95, ge=0, le=1, description="Decay of generalized advantage estimation (factor per step)."
     )
+    objective: Literal["clip", "kl", "clip_kl"] = Field(
+        "clip",
+        description="What holds the policy near the one that acted: clipping the probability ratio, a penalty on the "
+        "KL divergence, or both.",
+    )
     clip_ratio: float = Field(
         0.2, gt=0, le=1, description="Distance from 1 at which the probability ratio is clipped (no unit)."
+    )
+    clip_ratio_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="Whether that stays or falls linearly, to 0 at the last step."
+    )
+    kl_target: float = Field(
+        0.01, gt=0, le=100, description="KL divergence of an update that penalty and learning rate aim at (nats)."
+    )
+    kl_init_penalty: float = Field(
+        1.0, gt=0, le=1e9, description="Weight of the KL penalty at the start; it adapts after every update (factor)."
+    )
+    kl_cutoff_factor: float = Field(
+        2.0, ge=0, le=1e6, description="KL divergence from which on it is also punished by its square (kl-targets)."
+    )
+    kl_cutoff_coef: float = Field(1000.0, ge=0, le=1e9, description="Weight of that (factor; 0 = never).")
+    kl_stop: float = Field(0.0, ge=0, le=100, description="KL divergence that ends an update early (nats; 0 = never).")
+    kl_stop_after: Literal["minibatch", "epoch"] = Field(
+        "minibatch", description="Whether that is looked at before each minibatch's step, or after each epoch."
     )
     value_clip: float = Field(
         0.0,
@@ -125,6 +171,9 @@ class Config(BaseModel):
     )
     value_coef: float = Field(0.5, ge=0, le=1e6, description="Weight of the value loss (factor).")
     entropy_coef: float = Field(0.0, ge=0, le=1e6, description="Weight of the entropy bonus (factor).")
+    entropy_coef_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="Whether that stays or falls linearly, to 0 at the last step."
+    )
     max_gradient_norm: float = Field(
         0.5, ge=0, le=1e9, description="Global norm at which gradients are clipped (no unit; 0 = no clipping)."
     )
@@ -132,17 +181,56 @@ class Config(BaseModel):
         True, description="Whether advantages are scaled to mean 0 and standard deviation 1 (yes or no)."
     )
 
+    network: str = Field(
+        "feed_forward",
+        min_length=1,
+        max_length=500,
+        description="feed_forward, nature or impala (the latter two for images), or my_module:my_function, which makes "
+        "a Keras tensor of features from a list of Keras inputs.",
+    )
     layers: tuple[LayerSize, ...] = Field(
         (64, 64), max_length=100, description="Sizes of the hidden layers of policy and value network (units)."
     )
+    value_layers: tuple[LayerSize, ...] = Field(
+        (), max_length=100, description="Sizes of the value network's, where they differ (units)."
+    )
+    shared_torso: bool = Field(
+        False, description="Whether policy and value function share everything but their last layers (yes or no)."
+    )
+    recurrent: Literal["none", "gru", "lstm"] = Field(
+        "none", description="What remembers earlier observations of the episode, after the hidden layers (name)."
+    )
+    recurrent_units: int = Field(64, ge=1, le=65_536, description="Size of that (units).")
+    sequence_length: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Length of the sequences that it learns from (steps; 0 = whole rollouts); "
+        "it divides rollout-length and minibatch-size.",
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Type that hidden layers compute in; weights stay float32 (name)."
+    )
     activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
         "tanh", description="Activation function after every hidden layer (name)."
+    )
+    policy: Literal["gaussian", "squashed_gaussian", "beta"] = Field(
+        "gaussian", description="Distribution of continuous actions; discrete ones have one of their own (name)."
+    )
+    state_dependent_std: bool = Field(
+        False, description="Whether a Gaussian's deviation depends on the observation (yes or no)."
     )
     initial_log_std: float = Field(
         0.0,
         ge=-20,
         le=20,
         description="Initial standard deviation of the Gaussian policy (logarithm of units of the action).",
+    )
+    noise_correlation: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="How alike a Gaussian's random deviations are from one step to the next (correlation).",
     )
 
     normalize_observ: bool = Field(
@@ -156,6 +244,9 @@ class Config(BaseModel):
     )
     reward_clip: float = Field(
         10.0, gt=0, le=1e9, description="Size at which normalised rewards are clipped (standard deviations)."
+    )
+    normalize_value: bool = Field(
+        False, description="Whether the value function learns returns of mean 0 and standard deviation 1 (yes or no)."
     )
 
     seed: int = Field(0, ge=0, le=2**31 - 1, description="Seed that every random number is derived from (number).")
