@@ -54,6 +54,7 @@ setup(
     python_requires=">=3.10",
     packages=[
         "agents",
+        "agents.distributions",
         "agents.envs",
         "agents.networks",
         "agents.parts",

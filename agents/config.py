@@ -312,6 +312,31 @@ class Config(BaseModel):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_sequences(self) -> Config:
+        """Refuses sequences that rollouts or minibatches can't be made of, for policies with a memory."""
+        length = self.sequence_length or self.rollout_length
+        if self.recurrent != "none" and (self.rollout_length % length or self.minibatch_size % length):
+            raise PydanticCustomError(
+                "sequence_length",
+                "sequence_length: sequences of {length} steps do not divide both rollouts and minibatches "
+                "(rollout_length {rollout}, minibatch_size {minibatch})\n"
+                "expected a length that divides both; 0 stands for rollout_length",
+                {"length": length, "rollout": self.rollout_length, "minibatch": self.minibatch_size},
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_critic(self) -> Config:
+        """Refuses a learning rate for the critic alone where it has hardly anything of its own."""
+        if self.critic_learning_rate and self.shared_torso:
+            raise PydanticCustomError(
+                "critic_learning_rate",
+                "critic_learning_rate: policy and value function have no layers apart with shared_torso; expected 0 or "
+                "separate torsos",
+            )
+        return self
+
 
 def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: Any) -> Config:
     """Loads an experiment and validates it.

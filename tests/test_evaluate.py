@@ -72,7 +72,7 @@ def test_every_environment_counts_for_one_episode_as_in_a_plain_loop():
         env, total, length, ended = Trial(), 0.0, 0, False
         observ, _ = env.reset(seed=int(seed))
         while not ended:
-            _, action = policy.act(tf.constant(observ[None]), deterministic=True)
+            _, action, _ = policy.act(tf.constant(observ[None]), deterministic=True)
             observ, reward, terminated, truncated, _ = env.step(action[0].numpy())
             total, length, ended = total + reward, length + 1, terminated or truncated
         returns.append(total)
@@ -91,7 +91,7 @@ def test_a_compiled_evaluation_equals_a_plain_loop():
     envs, under_way = InGraphTensorEnv(TensorTrial(), 12), np.ones(12, bool)
     observ = envs.reset(seed=tf.constant(seeds))
     while under_way.any():
-        _, action = policy.act(observ, deterministic=True)
+        _, action, _ = policy.act(observ, deterministic=True)
         outcome = envs.simulate(action)
         observ = tf.convert_to_tensor(envs.observ)
         returns += np.where(under_way, outcome.reward, 0)

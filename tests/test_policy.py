@@ -19,7 +19,7 @@ def make(action_space=BOX, **settings):
 @pytest.mark.parametrize("number", [1, 7])
 def test_acts_in_any_number_of_environments_within_their_space(action_space, number):
     observ = tf.random.stateless_normal([number, 3], seed=[0, 1])
-    sample, action = make(action_space).act(observ, deterministic=False)
+    sample, action, _ = make(action_space).act(observ, deterministic=False)
     assert len(sample) == len(action) == number
     batch = gymnasium.vector.utils.batch_space(action_space, number)
     assert batch.contains(action.numpy())
@@ -30,7 +30,7 @@ def test_deterministic_actions_are_the_mode_and_draw_nothing():
     observ = tf.ones([4, 3])
     first, second = (policy.act(observ, deterministic=True)[0] for _ in range(2))
     np.testing.assert_array_equal(first, second)
-    np.testing.assert_array_equal(first, policy.network.policy(policy.normalize_observ(observ)).mode())
+    np.testing.assert_array_equal(first, policy.network.policy(policy.normalized(policy.inputs(observ)), {})[0].mode())
     drawn = [policy.act(observ, deterministic=False)[0].numpy() for _ in range(2)]
     assert np.abs(drawn[0] - drawn[1]).min() > 0
 
@@ -38,7 +38,7 @@ def test_deterministic_actions_are_the_mode_and_draw_nothing():
 def test_equal_seeds_give_equal_weights_and_others_do_not():
     one, same, other = make(seed=1), make(seed=1), make(seed=2)
     observ = tf.ones([1, 3])
-    values = [policy.network.value(policy.features(observ)).numpy() for policy in (one, same, other)]
+    values = [policy.network.value(policy.inputs(observ), {}).numpy() for policy in (one, same, other)]
     assert values[0] == values[1] != values[2]
 
 
@@ -46,13 +46,13 @@ def test_acts_on_normalised_observations():
     policy = make()
     observ = tf.constant([[1.0, 2.0, 3.0], [3.0, 6.0, 9.0]])
     before = policy.act(observ, deterministic=True)[0].numpy()
-    policy.normalize_observ.update(policy.features(observ))
+    policy.normalize_observ.update(policy.inputs(observ)["vector"])
     after = policy.act(observ, deterministic=True)[0].numpy()
-    expected = policy.network.policy(tf.constant([[-1.0] * 3, [1.0] * 3])).mode()
+    expected = policy.network.policy({"vector": tf.constant([[-1.0] * 3, [1.0] * 3])}, {})[0].mode()
     np.testing.assert_allclose(after, expected, atol=1e-6)
     assert not np.allclose(before, after)
 
 
 def test_what_there_is_no_policy_for_is_named():
-    with pytest.raises(UnsupportedSpaceError, match="MultiBinary"):
-        make(spaces.MultiBinary(2))
+    with pytest.raises(UnsupportedSpaceError, match="int32"):
+        make(spaces.Box(0, 5, (2,), np.int32))

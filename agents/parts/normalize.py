@@ -109,3 +109,39 @@ class RewardNormalizer:
     def variables(self) -> dict[str, tf.Variable]:
         """The state, by name; none if not enabled."""
         return {**self._moments.variables(), "sums": self._sums} if self._enabled else {}
+
+
+class ValueNormalizer:
+    """Lets a value function learn returns that have mean 0 and standard deviation 1."""
+
+    def __init__(self, enabled: bool = True):
+        """Leaves values as they are until the first `update`, and always if not `enabled`."""
+        self._enabled = enabled
+        self._moments = RunningMoments(1)
+
+    def __call__(self, value: tf.Tensor) -> tf.Tensor:
+        """From values or returns, float32 [...], to what the value function learns."""
+        if not self._enabled:
+            return value
+        return (value - self._mean()) / self._deviation()
+
+    def restore(self, value: tf.Tensor) -> tf.Tensor:
+        """The inverse: from what the value function gives to values, float32 [...]."""
+        if not self._enabled:
+            return value
+        return value * self._deviation() + self._mean()
+
+    def update(self, returns: tf.Tensor) -> None:
+        """Takes in returns, of any shape."""
+        if self._enabled:
+            self._moments.update(tf.reshape(returns, [-1, 1]))
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state, by name; none if not enabled."""
+        return self._moments.variables() if self._enabled else {}
+
+    def _mean(self) -> tf.Tensor:
+        return tf.cast(self._moments.mean, tf.float32)
+
+    def _deviation(self) -> tf.Tensor:
+        return tf.cast(tf.sqrt(self._moments.variance() + 1e-8), tf.float32)

@@ -1,4 +1,4 @@
-"""The losses of PPO: pure functions of a minibatch."""
+"""The losses of PPO: pure functions of a minibatch, whose M elements may have any shape."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def clipped_policy_loss(
-    log_prob: tf.Tensor, old_log_prob: tf.Tensor, advantage: tf.Tensor, clip_ratio: float
+    log_prob: tf.Tensor, old_log_prob: tf.Tensor, advantage: tf.Tensor, clip_ratio: float | tf.Tensor
 ) -> tf.Tensor:
     """The clipped surrogate objective, negated (Schulman et al., 2017, arXiv 1707.06347, equation 7).
 
@@ -26,6 +26,45 @@ def clipped_policy_loss(
     ratio = tf.exp(log_prob - old_log_prob)
     clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
     return -tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
+
+
+def policy_loss(log_prob: tf.Tensor, old_log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
+    """The surrogate objective without clipping, negated (Schulman et al., 2017, arXiv 1707.06347, equation 6).
+
+    -mean(ratio * A), ratio = exp(log_prob - old_log_prob); for arguments and result see `clipped_policy_loss`.
+    """
+    for tensor in (old_log_prob, advantage):
+        log_prob.shape.assert_is_compatible_with(tensor.shape)
+    return -tf.reduce_mean(tf.exp(log_prob - old_log_prob) * advantage)
+
+
+def kl_penalty(kl: tf.Tensor, penalty: tf.Tensor, cutoff: float, cutoff_coef: float) -> tf.Tensor:
+    """What is lost by leaving the old policy (Hafner et al., 2017, arXiv 1709.02878, section 5).
+
+    penalty * KL + cutoff_coef * [KL > cutoff] * (KL - cutoff)^2, where KL is the mean of `kl`.
+
+    Args:
+      kl: float [M], KL(old || new) in every state.
+      penalty: Weight of the divergence, float [].
+      cutoff: Divergence from which on its square counts as well (nats).
+      cutoff_coef: Weight of that.
+
+    Returns:
+      The loss, float [].
+    """
+    penalty.shape.assert_has_rank(0)
+    mean = tf.reduce_mean(kl)
+    return penalty * mean + cutoff_coef * tf.maximum(mean - cutoff, 0.0) ** 2
+
+
+def adapted_penalty(penalty: tf.Tensor, kl: tf.Tensor, kl_target: float) -> tf.Tensor:
+    """The next update's penalty [], from that of an update and the divergence [] that it led to.
+
+    Times 1.5 above 1.3 * kl_target, divided by 1.5 below 0.7 * kl_target (Hafner et al., 2017, arXiv 1709.02878; after
+    Schulman et al., 2017, arXiv 1707.06347, section 4).
+    """
+    factor = tf.where(kl > 1.3 * kl_target, 1.5, tf.where(kl < 0.7 * kl_target, 1 / 1.5, 1.0))
+    return penalty * tf.cast(factor, penalty.dtype)
 
 
 def value_loss(value: tf.Tensor, old_value: tf.Tensor, target: tf.Tensor, value_clip: float = 0.0) -> tf.Tensor:
@@ -54,8 +93,8 @@ def value_loss(value: tf.Tensor, old_value: tf.Tensor, target: tf.Tensor, value_
 
 
 def standardize(advantage: tf.Tensor) -> tf.Tensor:
-    """Advantages [M] with mean 0 and standard deviation 1 within the minibatch (Andrychowicz et al., 2020, C67)."""
-    mean, variance = tf.nn.moments(advantage, axes=[0])
+    """Advantages [...] with mean 0 and standard deviation 1 within the minibatch (Andrychowicz et al., 2020, C67)."""
+    mean, variance = tf.nn.moments(advantage, axes=list(range(len(advantage.shape))))
     return (advantage - mean) / (tf.sqrt(variance) + 1e-8)
 
 
@@ -68,7 +107,7 @@ def approximate_kl(log_prob: tf.Tensor, old_log_prob: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(tf.exp(log_ratio) - 1 - log_ratio)
 
 
-def clip_fraction(log_prob: tf.Tensor, old_log_prob: tf.Tensor, clip_ratio: float) -> tf.Tensor:
+def clip_fraction(log_prob: tf.Tensor, old_log_prob: tf.Tensor, clip_ratio: float | tf.Tensor) -> tf.Tensor:
     """Share of a minibatch's ratios that lie outside of the clipping range, float []."""
     return tf.reduce_mean(tf.cast(tf.abs(tf.exp(log_prob - old_log_prob) - 1) > clip_ratio, tf.float32))
 

@@ -1,19 +1,22 @@
-"""Proximal policy optimization: how it acts, what it remembers, and how it learns from that."""
+"""Proximal policy optimization: how it acts, and how it learns from that."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from agents.config import Config
-from agents.networks.feed_forward import FeedForward
-from agents.parts.normalize import RewardNormalizer
-from agents.parts.returns import generalized_advantages, successor_values
+from agents.networks.recurrent import reset_state
+from agents.parts.correlated_noise import CorrelatedNoise
 from agents.ppo import objectives
+from agents.ppo.finite import first_nonfinite, watched
+from agents.ppo.look_back import LookBack
+from agents.ppo.loss import make_loss
+from agents.ppo.optimizers import make_optimizers
 from agents.ppo.policy import Policy
-from agents.ppo.update import Loss, Update
+from agents.ppo.stops import make_stop
+from agents.ppo.update import Update
 from agents.runs.seeds import Seeds
 from agents.tools.attr_dict import AttrDict
 from agents.tools.in_graph_env import InGraphEnv
@@ -31,7 +34,7 @@ class PPO:
     """
 
     def __init__(self, batch_env: InGraphEnv, config: Config):
-        """Makes networks, normalisers, optimizer, and room for a rollout's noise and samples.
+        """Makes networks, normalisers, optimizers, and room for a rollout's noise and samples.
 
         Args:
           batch_env: The environments to learn from, B of them.
@@ -39,30 +42,31 @@ class PPO:
 
         Raises:
           UnsupportedSpaceError: A space that there is no network or policy for.
+          UsageError: A network that is not there, or does not fit the observations.
         """
         self._batch_env, self._config = batch_env, config
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
         self.policy = Policy(batch_env.observation_space, batch_env.action_space, config, self._generator)
-        self._network, self._normalize_observ = self.policy.network, self.policy.normalize_observ
-        self._normalize_reward = RewardNormalizer(
-            batch_env.num_envs, config.discount, config.reward_clip, config.normalize_reward
-        )
-        # With a name, since Keras would otherwise number the optimizers of a process, and checkpoints hold that name.
-        self._optimizer = keras.optimizers.Adam(config.learning_rate, epsilon=config.adam_epsilon, name="adam")
+        self._look_back = LookBack(self.policy, batch_env.num_envs, config)
+        self._loss = make_loss(self.policy.network, config)
+        trained = self.policy.network.variables()
         self._update = Update(
-            self._network.variables(),
-            self._optimizer,
-            _Loss(self._network, config),
+            trained,
+            make_optimizers(trained, config),
+            self._loss,
             self._generator,
             config.epochs,
-            config.minibatch_size,
-            config.max_gradient_norm,
+            _elements(config),
+            make_stop(config),
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        noise_shape = [config.rollout_length, batch_env.num_envs, self._network.action_size]
-        self._noise = tf.Variable(tf.zeros(noise_shape), trainable=False)  # [T, B, A]
-        self._samples = tf.Variable(self._zero_samples(), trainable=False)  # [T, B, A] or [T, B]
-        self._step = tf.Variable(0, trainable=False)  # Of the rollout.
+        # What `perform` needs in each step of a rollout, and leaves behind.
+        self._step = tf.Variable(0, trainable=False)
+        self._noise = _variables(self.policy.noise([config.rollout_length, batch_env.num_envs]))  # [T, B, K]
+        self._correlate = CorrelatedNoise(config.noise_correlation, self._noise.shape[1:])
+        self._samples = _variables(self._zero_samples())  # Structure of [T, B, ...]
+        zero_states = self.policy.zero_states(batch_env.num_envs)
+        self._states, self._states_before = _variables(zero_states), _variables(zero_states)  # [B, U] each
 
     # Acting: what `simulate` calls.
 
@@ -74,17 +78,23 @@ class PPO:
         """
         if steps != self._config.rollout_length:
             raise ValueError(f"PPO was made for rollouts of {self._config.rollout_length} steps, got {steps}.")
-        self._noise.assign(self.policy.noise(self._noise.shape[:2]))
+        self._noise.assign(self._correlate(self.policy.noise(self._noise.shape[:2])))
         self._step.assign(0)
+        _assign(self._states_before, self._states)
 
     def begin_episode(self, mask: tf.Tensor) -> None:
-        """Nothing to do: the policy keeps no state from one step to the next."""
+        """Lets the policy forget the episode before, where the mask [B] says so."""
+        _assign(self._states, {name: reset_state(state, mask) for name, state in self._states.items()})
 
     def perform(self, observ: Any, deterministic: bool) -> Any:
         """Chooses actions, and remembers them as they were before they were clipped."""
         step = tf.convert_to_tensor(self._step)
-        sample, action = self.policy.act(observ, deterministic, tf.gather(self._noise, step))
-        self._samples.scatter_update(tf.IndexedSlices(sample, step))
+        states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
+        sample, action, states = self.policy.act(observ, deterministic, tf.gather(self._noise, step), states)
+        tf.nest.map_structure(
+            lambda variable, value: variable.scatter_update(tf.IndexedSlices(value, step)), self._samples, sample
+        )
+        _assign(self._states, states)
         self._step.assign_add(1)
         return action
 
@@ -93,10 +103,6 @@ class PPO:
 
     def end_episode(self, mask: tf.Tensor) -> None:
         """Nothing to do: episodes are told apart in `train`."""
-
-    def act(self, observ: Any, deterministic: bool) -> tuple[tf.Tensor, Any]:
-        """Chooses actions for any number of environments, without remembering them; see `Policy.act`."""
-        return self.policy.act(observ, deterministic)
 
     # Learning: what happens after a rollout.
 
@@ -112,148 +118,57 @@ class PPO:
           `final_observ`, `reward`, `action` and `loss` the first number that is NaN or infinite, and its flat index in
           [T, B], or -1 if there is none.
         """
-        learning_rate = self._learning_rate()
-        self._optimizer.learning_rate.assign(learning_rate)
-        rollout = AttrDict(rollout, sample=tf.convert_to_tensor(self._samples))
-        batch, report = self._look_back(rollout)
-        scalars, gradients = self._update(batch)
+        progress = tf.minimum(tf.cast(self.steps, tf.float32) / float(self._config.steps), 1.0)
+        sample, states, last_observ = tf.nest.map_structure(
+            tf.convert_to_tensor, (self._samples, self._states_before, self._batch_env.observ)
+        )
+        rollout = AttrDict(rollout, sample=sample, states=states, last_observ=last_observ)
+        batch, arrays = self._look_back(rollout)
+        scalars, gradients = self._update(batch, progress)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
-        scalars = {f"losses/{name}": value for name, value in scalars.items()}
-        scalars["losses/explained_variance"] = objectives.explained_variance(batch["value"], batch["target"])
-        scalars["schedule/learning_rate"] = learning_rate
-        names = self._network.variables()
-        report.update({f"weights/{name}": tf.convert_to_tensor(variable) for name, variable in names.items()})
-        report.update({f"gradients/{name}": value for name, value in zip(names, gradients, strict=True)})
+        scalars["losses/explained_variance"] = objectives.explained_variance(batch.value, batch.target)
+        names = self.policy.network.variables()
+        arrays.update({f"weights/{name}": tf.convert_to_tensor(variable) for name, variable in names.items()})
+        arrays.update({f"gradients/{name}": value for name, value in gradients.items()})
         loss = scalars["losses/policy"] + scalars["losses/value"] + scalars["losses/gradient_norm"]
-        nonfinite = {**self._watched(rollout), "loss": loss[None, None]}
-        nonfinite = {name: _first_nonfinite(values) for name, values in nonfinite.items()}
-        return AttrDict(scalars=scalars, arrays=report, nonfinite=nonfinite)
+        nonfinite = {**watched(self.policy, rollout), "loss": loss[None, None]}
+        nonfinite = {name: first_nonfinite(values) for name, values in nonfinite.items()}
+        return AttrDict(scalars=scalars, arrays=arrays, nonfinite=nonfinite)
 
     def begin_anew(self) -> None:
         """Forgets what belongs to episodes under way, when all environments are reset."""
-        self._normalize_reward.begin_anew()
+        self._look_back.begin_anew()
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
-        optimizer = {variable.path: variable.value for variable in self._optimizer.variables}
+        states = {str(index): variable for index, variable in enumerate(tf.nest.flatten(self._states))}
         groups = {
-            "optimizer": optimizer,
-            "normalize_reward": self._normalize_reward.variables(),
+            "optimizer": self._update.variables(),
+            "loss": self._loss.variables(),
+            "noise": self._correlate.variables(),
+            "policy_states": states,
             "algorithm": {"steps": self.steps, "generator": self._generator.state},
         }
         others = {f"{group}/{name}": variable for group, named in groups.items() for name, variable in named.items()}
-        return {**self.policy.variables(), **others}
+        return {**self.policy.variables(), **self._look_back.variables(), **others}
 
-    def _look_back(self, rollout: AttrDict) -> tuple[AttrDict, dict[str, tf.Tensor]]:
-        """From a rollout, leaves [T, B, ...], to what the update needs, [T * B, ...], and to arrays for histograms."""
-        network = self._network
-        raw = self.policy.features(_flatten_time(rollout.observ))  # [T * B, O]
-        sample = _flatten_time(rollout.sample)  # [T * B, A] or [T * B]
-        # The policy that acted saw observations with the statistics of that time; the update goes on with the new ones.
-        old_policy = network.policy(self._normalize_observ(raw))
-        old_log_prob = old_policy.log_prob(sample)  # [T * B]
-        self._normalize_observ.update(raw)
-        observ = self._normalize_observ(raw)
-        value = network.value(observ)  # [T * B]
-        advantage = tf.reshape(self._advantages(rollout, tf.reshape(value, rollout.reward.shape)), [-1])  # [T * B]
-        batch = AttrDict(
-            observ=observ,
-            sample=sample,
-            old_log_prob=old_log_prob,
-            value=value,
-            advantage=advantage,
-            target=advantage + value,
-        )
-        report = {
-            "observ": raw,
-            "normalized_observ": observ,
-            "action": sample,
-            "log_prob": old_log_prob,
-            "reward": rollout.reward,
-            "value": value,
-            "advantage": advantage,
-            "return": batch.target,
-            **old_policy.statistics(),
-        }
-        return batch, {f"rollout/{name}": array for name, array in report.items()}
-
-    def _advantages(self, rollout: AttrDict, value: tf.Tensor) -> tf.Tensor:
-        """Advantages [T, B] of normalised rewards; `value` is that of the rollout's observations, [T, B]."""
-
-        def value_of(observ: Any) -> tf.Tensor:
-            return self._network.value(self._normalize_observ(self.policy.features(observ)))
-
-        final_value = tf.reshape(value_of(_flatten_time(rollout.final_observ)), value.shape)  # [T, B]
-        last_value = value_of(self._batch_env.observ)  # [B]
-        done = rollout.terminated | rollout.truncated
-        reward = self._normalize_reward(rollout.reward, done)
-        next_value = successor_values(value, final_value, last_value, rollout.terminated, rollout.truncated)
-        return generalized_advantages(reward, value, next_value, done, self._config.discount, self._config.gae_lambda)
-
-    def _watched(self, rollout: AttrDict) -> dict[str, tf.Tensor]:
-        """What environments and policy gave, to be looked through for numbers that are not finite: [T, B, ...] each."""
-        observ, final_observ, last_observ = map(
-            self.policy.features, (rollout.observ, rollout.final_observ, self._batch_env.observ)
-        )
-        done = rollout.terminated | rollout.truncated
-        return {
-            "observ": tf.concat([observ, last_observ[None]], axis=0),  # [T + 1, B, O]
-            "final_observ": tf.where(done[..., None], final_observ, 0.0),  # [T, B, O]
-            "reward": rollout.reward,  # [T, B]
-            "action": rollout.sample,  # [T, B, A] or [T, B]
-        }
-
-    def _learning_rate(self) -> tf.Tensor:
-        config = self._config
-        if config.learning_rate_schedule == "constant":
-            return tf.constant(config.learning_rate)
-        done = tf.cast(self.steps, tf.float32) / float(config.steps)
-        return config.learning_rate * tf.maximum(1.0 - done, 0.0)
-
-    def _zero_samples(self) -> tf.Tensor:
+    def _zero_samples(self) -> Any:
         observ = tf.nest.map_structure(tf.zeros_like, self._batch_env.observ)
-        example = self.act(observ, deterministic=True)[0]
-        return tf.zeros([self._config.rollout_length, *example.shape], example.dtype)
+        example, _, _ = self.policy.act(observ, deterministic=True)
+        length = self._config.rollout_length
+        return tf.nest.map_structure(lambda leaf: tf.zeros([length, *leaf.shape], leaf.dtype), example)
 
 
-class _Loss(Loss):
-    """Policy loss, value loss and entropy bonus, weighted."""
-
-    scalars = ("policy", "value", "entropy", "approx_kl", "clip_fraction")
-
-    def __init__(self, network: FeedForward, config: Config):
-        self._network, self._config = network, config
-
-    def __call__(self, minibatch: AttrDict) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        config = self._config
-        policy = self._network.policy(minibatch.observ)
-        log_prob = policy.log_prob(minibatch.sample)  # [M]
-        value = self._network.value(minibatch.observ)  # [M]
-        advantage = minibatch.advantage
-        if config.normalize_advantages:
-            advantage = objectives.standardize(advantage)
-        policy_loss = objectives.clipped_policy_loss(log_prob, minibatch.old_log_prob, advantage, config.clip_ratio)
-        value_loss = objectives.value_loss(value, minibatch.value, minibatch.target, config.value_clip)
-        entropy = tf.reduce_mean(policy.entropy())
-        loss = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
-        return loss, {
-            "policy": policy_loss,
-            "value": value_loss,
-            "entropy": entropy,
-            "approx_kl": objectives.approximate_kl(log_prob, minibatch.old_log_prob),
-            "clip_fraction": objectives.clip_fraction(log_prob, minibatch.old_log_prob, config.clip_ratio),
-        }
+def _elements(config: Config) -> int:
+    """How many elements a minibatch has: steps, or sequences of them."""
+    if config.recurrent == "none":
+        return config.minibatch_size
+    return config.minibatch_size // (config.sequence_length or config.rollout_length)
 
 
-def _flatten_time(structure: Any) -> Any:
-    """Leaves [T, B, ...] as [T * B, ...]."""
-    return tf.nest.map_structure(lambda leaf: tf.reshape(leaf, [-1, *leaf.shape[2:]]), structure)
+def _variables(structure: Any) -> Any:
+    return tf.nest.map_structure(lambda value: tf.Variable(value, trainable=False), structure)
 
 
-def _first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """First NaN or infinity in values [T, B, ...], float32 [], and its flat index in [T, B] or -1, int32 []."""
-    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
-    bad = ~tf.math.is_finite(flat)
-    first = tf.argmax(bad, output_type=tf.int32)
-    numbers_each = flat.shape[0] // (values.shape[0] * values.shape[1])
-    return tf.gather(flat, first), tf.where(tf.reduce_any(bad), first // numbers_each, -1)
+def _assign(variables: Any, values: Any) -> None:
+    tf.nest.map_structure(lambda variable, value: variable.assign(value), variables, values)

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-import keras
 import tensorflow as tf
 
+from agents.ppo.optimizers import Optimizer
+from agents.ppo.stops import NeverStop, Stop
 from agents.tools.attr_dict import AttrDict
 
-Tensors = list[tf.Tensor]
+Tensors = dict[str, tf.Tensor]
 
 
 class Loss(Protocol):
     """What is minimised.
 
     Attributes:
-      scalars: Names of the numbers that it reports.
+      scalars: Names of the numbers that it reports; one of them is `approx_kl`.
     """
 
     scalars: tuple[str, ...]
 
-    def __call__(self, minibatch: AttrDict) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """From leaves [M, ...] to the loss [] and the numbers to report, [] each."""
+    def __call__(self, minibatch: AttrDict, progress: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
+        """From leaves [M, ...] and the training's progress [] to the loss [] and the numbers to report, [] each."""
+
+    def after_update(self, batch: AttrDict) -> Tensors:
+        """Adapts to what the update has led to for the whole batch, and reports on that, with tags."""
 
 
 class Update:
@@ -36,78 +40,101 @@ class Update:
     def __init__(
         self,
         variables: dict[str, tf.Variable],
-        optimizer: keras.optimizers.Optimizer,
+        optimizers: list[Optimizer],
         loss: Loss,
         generator: tf.random.Generator,
         epochs: int,
         minibatch_size: int,
-        max_gradient_norm: float = 0.0,
+        stop: Stop | None = None,
         reduce: Callable[[Tensors], Tensors] = lambda gradients: gradients,
     ):
         """Ties together what is trained, how, and on how much at a time.
 
         Args:
           variables: What is trained, by name.
-          optimizer: A Keras optimizer; it is built here.
+          optimizers: Make the steps, each for some of the variables.
           loss: What is minimised.
           generator: Shuffles.
           epochs: How often each element of the batch is used.
           minibatch_size: M; it must divide the batch.
-          max_gradient_norm: Longer gradients are shortened to this; 0 for no limit.
+          stop: Decides when to end earlier; by default never.
           reduce: Combines the gradients of several workers.
         """
-        self._variables = list(variables.values())
-        self._optimizer, self._loss, self._generator = optimizer, loss, generator
+        self._variables, self._optimizers = variables, optimizers
+        self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
-        self._max_gradient_norm, self._reduce = max_gradient_norm, reduce
-        optimizer.build(self._variables)
+        self._stop, self._reduce = stop or NeverStop(), reduce
 
-    def __call__(self, batch: AttrDict) -> tuple[dict[str, tf.Tensor], Tensors]:
-        """Runs all epochs.
+    def __call__(self, batch: AttrDict, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
+        """Runs all epochs, or less where it is stopped.
 
         Args:
-          batch: Tensors [N, ...].
+          batch: Structures of tensors [N, ...].
+          progress: Of the training, from 0 at the start to 1 at the last step, float32 [].
 
         Returns:
-          What the loss reports and the norm of the gradient before it was shortened, averaged over all minibatches; and
-          the last minibatch's gradients, one a variable.
+          By tag, what the loss reports and the norm of the gradient before it was shortened, averaged over the
+          minibatches whose step was made, how many epochs those are, and the last learning rates; and by name the last
+          minibatch's gradients.
         """
-        minibatches = self.shuffled(next(iter(batch.values())).shape[0])  # [epochs * N / M, M]
-
-        def one_minibatch(index: tf.Tensor, totals: dict[str, tf.Tensor], _: Tensors) -> tuple:
-            minibatch = tf.nest.map_structure(lambda tensor: tf.gather(tensor, minibatches[index]), batch)
-            gradients, scalars = self.gradients(minibatch)
-            scalars["gradient_norm"] = self.apply(gradients)
-            return index + 1, {name: totals[name] + scalars[name] for name in totals}, gradients
-
+        minibatches = self.shuffled(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
         number = minibatches.shape[0]
-        _, totals, gradients = tf.while_loop(
-            lambda index, *_: index < number,
+        epoch = number // self._epochs
+
+        def one_minibatch(index: tf.Tensor, _: tf.Tensor, totals: Tensors, __: Tensors) -> tuple:
+            minibatch = tf.nest.map_structure(lambda tensor: tf.gather(tensor, minibatches[index]), batch)
+            gradients, scalars = self.gradients(minibatch, progress)
+            approx_kl, ends_epoch = scalars["approx_kl"], (index + 1) % epoch == 0
+            norm, applied, go_on = self._stop(approx_kl, ends_epoch, lambda: self.apply(gradients, progress))
+            for optimizer in self._optimizers:
+                optimizer.learning_rate.observe(approx_kl, ends_epoch | ~go_on)
+            scalars["gradient_norm"] = norm
+            totals = {name: total + tf.where(applied, scalars[name], 0.0) for name, total in totals.items()}
+            return index + tf.cast(applied, tf.int32), go_on, totals, gradients
+
+        done, _, totals, gradients = tf.while_loop(
+            lambda index, go_on, *_: (index < number) & go_on,
             one_minibatch,
             (
                 tf.constant(0),
+                tf.constant(True),
                 {name: tf.zeros([]) for name in (*self._loss.scalars, "gradient_norm")},
-                [tf.zeros_like(variable) for variable in self._variables],
+                {name: tf.zeros_like(variable) for name, variable in self._variables.items()},
             ),
             maximum_iterations=number,
         )
-        return {name: total / number for name, total in totals.items()}, gradients
+        done = tf.cast(done, tf.float32)
+        report = {f"losses/{name}": total / tf.maximum(done, 1.0) for name, total in totals.items()}
+        report["losses/epochs"] = done / epoch
+        rates = {f"schedule/{optimizer.rate_name}": optimizer.learning_rate(progress) for optimizer in self._optimizers}
+        return {**report, **rates, **self._loss.after_update(batch)}, gradients
 
     def shuffled(self, size: int) -> tf.Tensor:
         """Indices [epochs * N / M, M] into a batch of `size` N; every epoch is a permutation of its own."""
         order = tf.argsort(self._generator.uniform([self._epochs, size]), axis=1)
         return tf.reshape(order, [-1, self._minibatch_size])
 
-    def gradients(self, minibatch: AttrDict) -> tuple[Tensors, dict[str, tf.Tensor]]:
-        """Gradients of the loss, one a variable, reduced over workers, and what the loss reports; leaves [M, ...]."""
-        with tf.GradientTape() as tape:
-            loss, scalars = self._loss(minibatch)
-        return self._reduce(tape.gradient(loss, self._variables)), dict(scalars)
+    def gradients(self, minibatch: AttrDict, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
+        """Gradients of the loss by name, reduced over workers, and what the loss reports; leaves [M, ...].
 
-    def apply(self, gradients: Tensors) -> tf.Tensor:
-        """Makes one step of the optimizer, and returns the norm that the gradients had before they were shortened."""
-        norm = tf.linalg.global_norm(gradients)
-        if self._max_gradient_norm:
-            gradients, _ = tf.clip_by_global_norm(gradients, self._max_gradient_norm, use_norm=norm)
-        self._optimizer.apply(gradients, self._variables)
-        return norm
+        Raises:
+          ValueError: The loss does not depend on some of the variables.
+        """
+        with tf.GradientTape() as tape:
+            loss, scalars = self._loss(minibatch, progress)
+        gradients = tape.gradient(loss, self._variables)
+        missing = [name for name, gradient in gradients.items() if gradient is None]
+        if missing:
+            raise ValueError(
+                f"The loss does not depend on {', '.join(missing)}: expected a gradient for every variable that is "
+                "trained. Use them in the network's policy or value, or leave them out of its variables."
+            )
+        return self._reduce(gradients), dict(scalars)
+
+    def apply(self, gradients: Tensors, progress: tf.Tensor) -> tf.Tensor:
+        """Makes a step of each optimizer; returns the norm [] that all gradients had before they were shortened."""
+        return tf.linalg.global_norm([optimizer.apply(gradients, progress) for optimizer in self._optimizers])
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """What a checkpoint holds of its optimizers, by name."""
+        return {name: variable for optimizer in self._optimizers for name, variable in optimizer.variables().items()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from agents.networks.recurrent import reset_state
 from agents.ppo.policy import Policy
 from agents.runs.tensorflow_setup import one_thread_for_small_operations
 from agents.tools.attr_dict import AttrDict
@@ -45,12 +46,13 @@ class Evaluation:
     def __init__(self, envs: InGraphEnv, policy: Policy, seeds: np.ndarray):
         """Evaluates `policy` in `envs`, N of them, whose episodes begin with `seeds`, int64 [N], every time."""
         self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
-        actor = _Actor(policy)
+        actor = _Actor(policy, envs.num_envs)
 
         def episodes() -> AttrDict:  # Not the whole rollout: a compiled program would have to write it to memory.
             rollout = simulate(envs, actor, STEPS_A_CALL, deterministic=True)
             return AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length")})
 
+        self._actor = actor
         self._simulate = tf.function(episodes, autograph=False, jit_compile=envs.compiles)
 
     def __call__(self, progress: Callable[[int, int], None] = lambda steps, ended: None) -> Scores:
@@ -67,6 +69,7 @@ class Evaluation:
         under_way = np.ones(self._envs.num_envs, bool)
         with self._envs.raising(), one_thread_for_small_operations():
             self._envs.reset(seed=self._seeds)
+            self._actor.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
             for steps in range(STEPS_A_CALL, LONGEST_EPISODE + 1, STEPS_A_CALL):
                 episodes = self._simulate()
                 ended = episodes.ended.numpy()  # [T, N]
@@ -88,19 +91,28 @@ class Evaluation:
 
 
 class _Actor:
-    """Acts like the algorithm, but remembers nothing."""
+    """Acts like the algorithm, but remembers nothing beyond an episode."""
 
-    def __init__(self, policy: Policy):
+    def __init__(self, policy: Policy, num_envs: int):
         self._policy = policy
+        self._states = tf.nest.map_structure(
+            lambda zeros: tf.Variable(zeros, trainable=False), policy.zero_states(num_envs)
+        )
 
     def begin_episode(self, mask: tf.Tensor) -> None:
-        pass
+        self._remember({name: reset_state(state, mask) for name, state in self._states.items()})
 
     def perform(self, observ: Any, deterministic: bool) -> Any:
-        return self._policy.act(observ, deterministic)[1]
+        states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
+        _, action, states = self._policy.act(observ, deterministic, states=states)
+        self._remember(states)
+        return action
 
     def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
         pass
 
     def end_episode(self, mask: tf.Tensor) -> None:
         pass
+
+    def _remember(self, states: Any) -> None:
+        tf.nest.map_structure(lambda variable, state: variable.assign(state), self._states, states)

@@ -153,7 +153,7 @@ class Learner:
 
     def _check_finite(self) -> None:
         for name in ("observ", "final_observ", "reward", "action", "loss"):  # Causes before what follows from them.
-            number, index = self._results.learned.nonfinite[name]
+            number, index = self._results.learned.nonfinite.get(name, (0, -1))
             if int(index) < 0:
                 continue
             if name == "loss":

@@ -37,12 +37,21 @@ def leaf_spaces(space: spaces.Space) -> list[Any]:
 
 def check_action_space(space: spaces.Space) -> None:
     """Raises UnsupportedSpaceError for action spaces that there is no policy for; the message names the space."""
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating) or isinstance(space, spaces.Discrete):
+    leaves = leaf_spaces(space)
+    unsupported = next((leaf for leaf in leaves if not _has_policy(leaf)), None if leaves else space)
+    if unsupported is None:
         return
+    within = "" if unsupported is space else f", a part of {space}"
     raise UnsupportedSpaceError(
-        f"unsupported action space {space}.\n"
-        "Supported are Box of floats (Gaussian policy) and Discrete (categorical policy)."
+        f"unsupported action space {unsupported}{within}.\n"
+        "Supported are Box of floats, Discrete, MultiDiscrete and MultiBinary, and Dict and Tuple of those, none empty."
     )
+
+
+def _has_policy(leaf: Any) -> bool:
+    if isinstance(leaf, spaces.Box) and not np.issubdtype(leaf.dtype, np.floating):
+        return False
+    return 0 not in leaf.shape
 
 
 def flatten(space: spaces.Space, value: Any) -> list[Any]:

@@ -1,10 +1,12 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.networks.features import feature_count, features
+from agents.networks.inputs import Inputs
+from agents.tools.errors import UnsupportedSpaceError
 from agents.tools.spaces import flatten, pack
 
 SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
@@ -50,9 +52,10 @@ def batched(space, elements):
 def test_vectors_are_those_of_gymnasium(space, number, seed):
     space.seed(seed)
     elements = [space.sample() for _ in range(number)]
-    vectors = features(space, batched(space, elements))
+    inputs = Inputs(space)
+    vectors = inputs(batched(space, elements))["vector"]
     assert vectors.dtype == tf.float32
-    assert vectors.shape == (number, feature_count(space))
+    assert vectors.shape == (number, *inputs.shapes["vector"])
     expected = np.stack([spaces.flatten(space, element) for element in elements])
     np.testing.assert_array_equal(vectors, expected.astype(np.float32))
 
@@ -60,4 +63,39 @@ def test_vectors_are_those_of_gymnasium(space, number, seed):
 def test_there_may_be_several_batch_dimensions():
     space = spaces.Dict(choice=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2, 1), np.float64))
     observ = {"choice": tf.constant([[2], [0]], tf.int64), "speed": tf.fill([2, 1, 2, 1], tf.constant(0.5, tf.float64))}
-    np.testing.assert_array_equal(features(space, observ), [[[0, 0, 1, 0.5, 0.5]], [[1, 0, 0, 0.5, 0.5]]])
+    vector = Inputs(space)(observ)["vector"]
+    np.testing.assert_array_equal(vector, [[[0, 0, 1, 0.5, 0.5]], [[1, 0, 0, 0.5, 0.5]]])
+
+
+@pytest.mark.parametrize("shape, expected", [((4, 6), (4, 6, 1)), ((4, 6, 3), (4, 6, 3)), ((3, 4, 6), (4, 6, 3))])
+def test_images_are_kept_apart_with_their_channels_last(shape, expected):
+    space = spaces.Dict(camera=spaces.Box(0, 255, shape, np.uint8), speed=spaces.Box(-1, 1, (2,), np.float32))
+    inputs = Inputs(space, keep_images=True)
+    assert inputs.shapes == {"vector": (2,), "image_0": expected}
+    images = np.arange(2 * 5 * np.prod(shape)).reshape(2, 5, *shape).astype(np.uint8)
+    given = inputs({"camera": tf.constant(images), "speed": tf.ones([2, 5, 2])})
+    assert given["image_0"].dtype == tf.uint8
+    if shape == (3, 4, 6):
+        images = np.moveaxis(images, 2, -1)
+    np.testing.assert_array_equal(given["image_0"], images.reshape(2, 5, *expected))
+    np.testing.assert_array_equal(given["vector"], np.ones([2, 5, 2]))
+
+
+def test_images_alone_leave_no_vector():
+    space = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    assert Inputs(space, keep_images=True).shapes == {"image_0": (8, 8, 3)}
+    assert Inputs(space).shapes == {"vector": (192,)}
+
+
+def test_action_masks_are_no_part_of_what_networks_see():
+    space = spaces.Dict(action_mask=spaces.MultiBinary(3), observ=spaces.Box(-1, 1, (2,), np.float32))
+    inputs = Inputs(space, action_mask=True)
+    assert inputs.shapes == {"vector": (2,)}
+    given = inputs({"action_mask": tf.constant([[1, 0, 1]], tf.int8), "observ": tf.constant([[0.5, -0.5]])})
+    np.testing.assert_array_equal(given["action_mask"], [[True, False, True]])
+    np.testing.assert_array_equal(given["vector"], [[0.5, -0.5]])
+
+
+def test_a_missing_mask_is_told():
+    with pytest.raises(UnsupportedSpaceError, match="action_mask"):
+        Inputs(spaces.Box(-1, 1, (2,), np.float32), action_mask=True)
