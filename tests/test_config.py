@@ -384,3 +384,9 @@ def test_without_envpool_its_backend_says_how_to_install_it(monkeypatch):
     assert "needs the package envpool" in str(raised.value)
     assert "pip install 'agents[envpool]'" in str(raised.value)
     assert len(str(raised.value).splitlines()) == 2
+
+
+def test_a_learning_rate_for_the_critic_alone_needs_layers_of_its_own():
+    (line,) = refused("pendulum", critic_learning_rate=1e-3, shared_torso=True)
+    assert line.startswith("critic_learning_rate:")
+    assert "shared_torso" in line

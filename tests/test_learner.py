@@ -203,7 +203,7 @@ def test_report_has_the_documented_scalars(learner):
     assert set(scalars) == {
         "episode/return", "episode/length", "perf/steps_per_second",
         "losses/policy", "losses/value", "losses/entropy", "losses/approx_kl", "losses/clip_fraction",
-        "losses/explained_variance", "losses/gradient_norm", "schedule/learning_rate",
+        "losses/explained_variance", "losses/gradient_norm", "losses/epochs", "schedule/learning_rate",
     }  # fmt: skip
     assert scalars["episode/length"] == 5
     assert 0 <= scalars["episode/return"] <= 5

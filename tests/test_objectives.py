@@ -39,6 +39,31 @@ def test_policy_loss_stops_pushing_where_the_ratio_has_left_the_range(log_ratio,
     np.testing.assert_allclose(tape.gradient(loss, log_prob), [expected], rtol=1e-5)
 
 
+@given(columns(NUMBER, NUMBER, NUMBER))
+@settings(max_examples=30, deadline=None)
+def test_policy_loss_without_clipping_equals_a_plain_loop(rows):
+    total = sum(math.exp(log_prob - old_log_prob) * advantage for log_prob, old_log_prob, advantage in rows.T)
+    loss = objectives.clipped_policy_loss(*map(tf.constant, rows), math.inf)
+    np.testing.assert_allclose(loss, -total / rows.shape[1], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kl", "loss", "gradient"),
+    [([0.1, 0.3], 2 * 0.2, 2), ([0.5, 0.5], 2 * 0.5, 2), ([0.4, 1.0], 2 * 0.7 + 10 * 0.2**2, 2 + 2 * 10 * 0.2)],
+)
+def test_kl_penalty_has_a_square_beyond_the_cutoff_of_the_mean(kl, loss, gradient):
+    kl = tf.Variable(kl)
+    with tf.GradientTape() as tape:
+        penalty = objectives.kl_penalty(tf.convert_to_tensor(kl), tf.constant(2.0), cutoff=0.5, cutoff_coef=10.0)
+    np.testing.assert_allclose(penalty, loss, rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(penalty, kl), [gradient / 2] * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kl", "adapted"), [(0.014, 4.5), (0.0129, 3.0), (0.0071, 3.0), (0.0069, 2.0), (0.0, 2.0)])
+def test_penalty_is_adapted_beyond_a_range_around_the_target(kl, adapted):
+    np.testing.assert_allclose(objectives.adapted_penalty(tf.constant(3.0), tf.constant(kl), 0.01), adapted, rtol=1e-6)
+
+
 @given(columns(NUMBER, NUMBER, NUMBER), st.floats(0, 2))
 @settings(max_examples=60, deadline=None)
 def test_value_loss_equals_a_plain_loop(rows, value_clip):

@@ -137,7 +137,16 @@ def test_a_run_directory_holds_what_the_design_says(pendulum):
 
 
 def test_metrics_are_those_of_the_design(pendulum, cartpole):
-    losses = {"policy", "value", "entropy", "approx_kl", "clip_fraction", "explained_variance", "gradient_norm"}
+    losses = {
+        "policy",
+        "value",
+        "entropy",
+        "approx_kl",
+        "clip_fraction",
+        "explained_variance",
+        "gradient_norm",
+        "epochs",
+    }
     always = {
         "step", "wall_time", "perf/steps_per_second", "schedule/learning_rate", *(f"losses/{name}" for name in losses)
     }  # fmt: skip

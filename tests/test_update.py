@@ -3,27 +3,34 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.ppo.optimizers import Optimizer
+from agents.ppo.schedules import Constant
 from agents.ppo.update import Update
 from agents.tools.attr_dict import AttrDict
 
 RATE, EPSILON = 0.01, 1e-5
+START = tf.constant(0.0)
 
 
 class Regression:
     """Squared error of a linear model, and which rows were seen."""
 
-    scalars = ("error",)
+    scalars = ("error", "approx_kl")
 
     def __init__(self, size=3):
         self.weights = tf.Variable(tf.zeros([size]))
         self.bias = tf.Variable(0.5)
         self.seen = tf.Variable(tf.zeros([1000], tf.int32), trainable=False)
 
-    def __call__(self, minibatch):
+    def __call__(self, minibatch, progress):
         self.seen.assign(tf.tensor_scatter_nd_add(self.seen, minibatch.row[:, None], tf.ones_like(minibatch.row)))
         error = tf.linalg.matvec(minibatch.inputs, self.weights) + self.bias - minibatch.target
         loss = tf.reduce_mean(error**2)
-        return loss, {"error": loss}
+        return loss, {"error": loss, "approx_kl": tf.zeros([])}
+
+    def after_update(self, batch):
+        error = tf.linalg.matvec(batch.inputs, self.weights) + self.bias - batch.target
+        return {"after/error": tf.reduce_mean(error**2)}
 
     def variables(self):
         return {"weights": self.weights, "bias": self.bias}
@@ -39,18 +46,10 @@ def make_batch(size):
 
 
 def make_update(loss, epochs=1, minibatch_size=4, max_gradient_norm=0.0, **kwargs):
-    optimizer = keras.optimizers.Adam(RATE, epsilon=EPSILON, name="adam")
+    adam = keras.optimizers.Adam(epsilon=EPSILON, name="adam")
+    optimizer = Optimizer(loss.variables(), adam, Constant(RATE), max_gradient_norm)
     generator = tf.random.Generator.from_seed(1)
-    return Update(
-        loss.variables(),
-        optimizer,
-        loss,
-        generator,
-        epochs,
-        minibatch_size,
-        max_gradient_norm=max_gradient_norm,
-        **kwargs,
-    )
+    return Update(loss.variables(), [optimizer], loss, generator, epochs, minibatch_size, **kwargs)
 
 
 def numpy_gradients(batch, rows, weights, bias):
@@ -88,14 +87,18 @@ def test_an_update_equals_plain_numpy(max_gradient_norm):
         if max_gradient_norm:
             gradient = gradient * min(1, max_gradient_norm / norms[-1])
         parameters = parameters + adam.step(gradient)
-    scalars, gradients = tf.function(lambda: update(batch), jit_compile=True)()
+    scalars, gradients = tf.function(lambda: update(batch, START), jit_compile=True)()
     np.testing.assert_allclose(loss.weights, parameters[:3], atol=1e-5)
     np.testing.assert_allclose(loss.bias, parameters[3], atol=1e-5)
-    np.testing.assert_allclose(scalars["gradient_norm"], np.mean(norms), rtol=1e-4)
-    np.testing.assert_allclose(scalars["error"], np.mean(errors), rtol=1e-4)
+    np.testing.assert_allclose(scalars["losses/gradient_norm"], np.mean(norms), rtol=1e-4)
+    np.testing.assert_allclose(scalars["losses/error"], np.mean(errors), rtol=1e-4)
+    errors = numpy_gradients(batch, np.arange(12), parameters[:3], parameters[3])[1]
+    np.testing.assert_allclose(scalars["after/error"], errors, rtol=1e-4)
+    assert scalars["losses/epochs"] == 3
+    assert scalars["schedule/learning_rate"] == np.float32(RATE)
     last, _ = numpy_gradients(batch, minibatches[-1], parameters[:3], parameters[3])
-    assert [gradient.shape for gradient in gradients] == [[3], []]
-    assert np.linalg.norm(gradients[0]) == pytest.approx(np.linalg.norm(last[:3]), rel=0.1)
+    assert {name: gradient.shape for name, gradient in gradients.items()} == {"weights": [3], "bias": []}
+    assert np.linalg.norm(gradients["weights"]) == pytest.approx(np.linalg.norm(last[:3]), rel=0.1)
 
 
 def test_every_epoch_uses_every_row_once_in_an_order_of_its_own():
@@ -110,7 +113,7 @@ def test_every_epoch_uses_every_row_once_in_an_order_of_its_own():
 
 def test_a_call_uses_every_row_as_often_as_there_are_epochs():
     loss = Regression()
-    make_update(loss, epochs=5)(make_batch(24))
+    make_update(loss, epochs=5)(make_batch(24), START)
     np.testing.assert_array_equal(loss.seen[:24], 5)
     np.testing.assert_array_equal(loss.seen[24:], 0)
 
@@ -119,21 +122,28 @@ def test_gradients_are_reduced_before_they_are_applied():
     batch, rows = make_batch(4), np.arange(4)
     expected, _ = numpy_gradients(batch, rows, np.zeros(3), 0.5)
     loss = Regression()
-    update = make_update(loss, reduce=lambda gradients: [2 * gradient for gradient in gradients])
-    scalars, gradients = update(batch)
-    np.testing.assert_allclose(scalars["gradient_norm"], 2 * np.linalg.norm(expected), rtol=1e-5)
-    np.testing.assert_allclose(gradients[0], 2 * expected[:3], rtol=1e-4)
+    update = make_update(loss, reduce=lambda gradients: tf.nest.map_structure(lambda gradient: 2 * gradient, gradients))
+    scalars, gradients = update(batch, START)
+    np.testing.assert_allclose(scalars["losses/gradient_norm"], 2 * np.linalg.norm(expected), rtol=1e-5)
+    np.testing.assert_allclose(gradients["weights"], 2 * expected[:3], rtol=1e-4)
 
 
 def test_gradients_and_their_application_can_be_called_apart():
     loss, batch = Regression(), make_batch(8)
     update = make_update(loss, max_gradient_norm=0.5)
-    gradients, scalars = update.gradients(batch)
+    gradients, scalars = update.gradients(batch, START)
     expected, error = numpy_gradients(batch, np.arange(8), np.zeros(3), 0.5)
-    np.testing.assert_allclose(np.append(gradients[0], gradients[1]), expected, rtol=1e-4)
+    np.testing.assert_allclose(np.append(gradients["weights"], gradients["bias"]), expected, rtol=1e-4)
     np.testing.assert_allclose(scalars["error"], error, rtol=1e-5)
     np.testing.assert_array_equal(loss.weights, np.zeros(3))  # Nothing has changed so far.
-    norm = update.apply([tf.constant([30.0, 0.0, 0.0]), tf.constant(40.0)])
+    norm = update.apply({"weights": tf.constant([30.0, 0.0, 0.0]), "bias": tf.constant(40.0)}, START)
     assert float(norm) == pytest.approx(50)
     np.testing.assert_allclose(loss.weights, [Adam(1).step(np.array([0.3]))[0], 0, 0], rtol=1e-4)
     np.testing.assert_allclose(loss.bias, 0.5 + Adam(1).step(np.array([0.4]))[0], rtol=1e-5)
+
+
+def test_a_variable_without_a_gradient_is_named():
+    loss = Regression()
+    loss.variables = lambda: {"weights": loss.weights, "bias": loss.bias, "spare": tf.Variable(1.0)}
+    with pytest.raises(ValueError, match="does not depend on spare"):
+        make_update(loss)(make_batch(4), START)

@@ -68,13 +68,17 @@ class ActorCritic:
     def policy(self, inputs: Inputs, states: States) -> tuple[Distribution, States]:
         """Distributions over actions for inputs [N, ...] and what was remembered, and what is remembered then."""
         features, state = self._policy.step(inputs, states.get("policy", ()))
-        policy = self.family.distribution(self._parameters(features), inputs.get(MASK))
+        policy = self.distribution(self._parameters(features), inputs)
         return policy, {**states, "policy": state} if self.recurrent else states
 
     def value(self, inputs: Inputs, states: States) -> tf.Tensor:
         """State values [N] for inputs [N, ...] and what was remembered."""
         features, _ = self._value.step(inputs, states.get(self._value.name, ()))
         return self._value_head(features)[..., 0]
+
+    def distribution(self, parameters: Sequence[tf.Tensor], inputs: Inputs) -> Distribution:
+        """Distributions [...] from their parameters and the inputs [...], which may say what actions are valid."""
+        return self.family.distribution(parameters, inputs.get(MASK))
 
     def zero_states(self, number: int) -> States:
         """What is remembered at the beginning of episodes, in `number` environments, by branch."""
@@ -104,7 +108,7 @@ class ActorCritic:
           Distributions and values [M], or [N, L].
         """
         features, value_features = self._features(batch)
-        policy = self.family.distribution(self._parameters(features), batch.observ.get(MASK))
+        policy = self.distribution(self._parameters(features), batch.observ)
         return policy, self._value_head(value_features)[..., 0]
 
     def variables(self) -> dict[str, tf.Variable]:

@@ -53,7 +53,7 @@ class LookBack:
         # The policy that acted saw observations with the statistics of that time; the update goes on with the new ones.
         observ = self._policy.normalized(raw)
         parameters, policy_states = self._network.policies(observ, rollout.states, begins)
-        old_policy = self._policy.family.distribution(parameters, observ.get(MASK))
+        old_policy = self._network.distribution(parameters, observ)
         old_log_prob = old_policy.log_prob(rollout.sample)  # [T, B]
         if "vector" in raw:
             self._policy.normalize_observ.update(flatten_time(raw["vector"]))

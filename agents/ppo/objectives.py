@@ -16,7 +16,7 @@ def clipped_policy_loss(
       log_prob: float [M], of the actions under the policy that is trained.
       old_log_prob: float [M], under the policy that acted.
       advantage: float [M].
-      clip_ratio: How far the ratio counts, to either side of one.
+      clip_ratio: How far the ratio counts, to either side of one; infinity for no limit, which leaves -mean(ratio * A).
 
     Returns:
       The loss, float [].
@@ -26,16 +26,6 @@ def clipped_policy_loss(
     ratio = tf.exp(log_prob - old_log_prob)
     clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
     return -tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
-
-
-def policy_loss(log_prob: tf.Tensor, old_log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
-    """The surrogate objective without clipping, negated (Schulman et al., 2017, arXiv 1707.06347, equation 6).
-
-    -mean(ratio * A), ratio = exp(log_prob - old_log_prob); for arguments and result see `clipped_policy_loss`.
-    """
-    for tensor in (old_log_prob, advantage):
-        log_prob.shape.assert_is_compatible_with(tensor.shape)
-    return -tf.reduce_mean(tf.exp(log_prob - old_log_prob) * advantage)
 
 
 def kl_penalty(kl: tf.Tensor, penalty: tf.Tensor, cutoff: float, cutoff_coef: float) -> tf.Tensor:

@@ -8,7 +8,7 @@ from typing import Protocol
 import tensorflow as tf
 
 from agents.ppo.optimizers import Optimizer
-from agents.ppo.stops import NeverStop, Stop
+from agents.ppo.stops import Stop, never_stop
 from agents.tools.attr_dict import AttrDict
 
 Tensors = dict[str, tf.Tensor]
@@ -45,7 +45,7 @@ class Update:
         generator: tf.random.Generator,
         epochs: int,
         minibatch_size: int,
-        stop: Stop | None = None,
+        stop: Stop = never_stop,
         reduce: Callable[[Tensors], Tensors] = lambda gradients: gradients,
     ):
         """Ties together what is trained, how, and on how much at a time.
@@ -63,7 +63,7 @@ class Update:
         self._variables, self._optimizers = variables, optimizers
         self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
-        self._stop, self._reduce = stop or NeverStop(), reduce
+        self._stop, self._reduce = stop, reduce
 
     def __call__(self, batch: AttrDict, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
         """Runs all epochs, or less where it is stopped.

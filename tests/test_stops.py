@@ -1,0 +1,32 @@
+import pytest
+import tensorflow as tf
+
+from agents.config import load_config
+from agents.ppo.stops import make_stop
+
+NORM = 7.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "kl", "ends_epoch", "applied", "goes_on"),
+    [
+        ({}, 1e9, True, True, True),
+        ({"kl_stop": 0.1}, 0.09, True, True, True),
+        ({"kl_stop": 0.1}, 0.11, False, False, False),
+        ({"kl_stop": 0.1}, float("inf"), True, False, False),
+        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.11, False, True, True),
+        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.09, True, True, True),
+        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.11, True, True, False),
+    ],
+)
+def test_whether_a_step_is_made_and_whether_there_is_another_one(settings, kl, ends_epoch, applied, goes_on):
+    stop, steps = make_stop(load_config("default", **settings)), tf.Variable(0)
+
+    def step():
+        steps.assign_add(1)
+        return tf.constant(NORM)
+
+    norm, *flags = stop(tf.constant(kl), tf.constant(ends_epoch), step)
+    assert [bool(flag) for flag in flags] == [applied, goes_on]
+    assert int(steps) == applied
+    assert float(norm) == NORM * applied
