@@ -21,7 +21,20 @@ REQUIRED = [
     "imageio-ffmpeg",  # Brings the ffmpeg that writes videos.
     "tqdm",  # The progress line.
 ]
+# What brings each family of environments; agents/families/family.py names these extras where a package is missing.
+FAMILIES = {
+    "atari": ["ale-py>=0.10.1", "opencv-python-headless"],  # The games; OpenCV, without windows, scales pictures.
+    "box2d": ["gymnasium[box2d]>=1.1"],
+    "bullet": ["pybullet>=3.2.7", "pybullet-envs-gymnasium>=0.6"],
+    # Shimmy is Gymnasium's interface to dm_control, which as of 1.0.50 does not work with MuJoCo 4.
+    "dm-control": ["dm-control>=1.0.20", "shimmy>=2.0", "mujoco<4"],
+    "minigrid": ["minigrid>=2.5"],
+    "mujoco": ["gymnasium[mujoco]>=1.1"],
+}
+# For newer Pythons these come as source only: PyBullet takes minutes to build, labmaze (of dm_control) takes Bazel.
+BINARY = {"bullet": "python_version < '3.12'", "dm-control": "python_version < '3.13'"}
 EXTRAS = {
+    **FAMILIES,
     # Environments in C++. Exact resuming needs its list of seeds; 1.2.5 is what was tried. Not there for Python 3.10.
     "envpool": ["envpool>=1.2.5; python_version >= '3.11'"],
     "bench": [
@@ -31,15 +44,15 @@ EXTRAS = {
         "envpool==1.2.5; python_version >= '3.11'",
         "gymnasium[mujoco]>=1.1",
     ],
-    "mujoco": ["gymnasium[mujoco]>=1.1"],
     "test": [
         "pytest",
         "hypothesis",
         "scipy",
         "ruff",
         "mypy",
-        "gymnasium[mujoco]>=1.1",
-        "envpool>=1.2.5; python_version >= '3.11'",  # Its tests are skipped where it is missing, unnoticed.
+        # Tests of environments are skipped where what they need is missing, unnoticed.
+        "envpool>=1.2.5; python_version >= '3.11'",
+        *(f"{package}; {BINARY.get(name, '')}".rstrip("; ") for name in FAMILIES for package in FAMILIES[name]),
     ],
 }
 
@@ -56,6 +69,7 @@ setup(
         "agents",
         "agents.distributions",
         "agents.envs",
+        "agents.families",
         "agents.networks",
         "agents.parts",
         "agents.ppo",

@@ -5,16 +5,11 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
 import operator
 import os
-import traceback
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -24,18 +19,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from agents.tools.errors import UsageError
 from agents.validation import did_you_mean, usage_error
 
-if TYPE_CHECKING:
-    from gymnasium.envs.registration import EnvSpec
-
 PRESETS = Path(__file__).parent / "presets"
-
-# Where an environment's entry point begins like this, these packages are needed, and come with this extra of Gymnasium.
-_REQUIRED_PACKAGES = {
-    "gymnasium.envs.mujoco": (("mujoco", "imageio"), "mujoco"),
-    "gymnasium.envs.box2d": (("Box2D",), "box2d"),
-    "gymnasium.envs.phys2d": (("jax",), "jax"),
-    "gymnasium.envs.tabular": (("jax",), "jax"),
-}
 
 LayerSize = Annotated[int, Field(strict=True, ge=1, le=65_536)]
 
@@ -393,50 +377,6 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def check_environment(config: Config) -> EnvSpec:
-    """Looks up the environment of an experiment and what it needs, without making it and without TensorFlow.
-
-    Args:
-      config: The experiment; the module named in its `env` is imported.
-
-    Returns:
-      Gymnasium's specification of the environment, or that of `agents.envs`; little more than its name where it is
-      EnvPool's.
-
-    Raises:
-      UsageError: The module, the environment or a package that it needs is missing, told in at most three lines; or
-        EnvPool can't do what a setting says.
-    """
-    if config.env_backend == "envpool":
-        from gymnasium.envs.registration import EnvSpec
-
-        from agents.tools.env_pool import check_env_pool
-
-        check_env_pool(config.env, config.env_kwargs, config.action_repeat)
-        return EnvSpec(config.env)
-
-    from agents.envs import registration
-    from agents.runs.tensorflow_setup import quiet_tensorflow
-
-    if config.env_backend == "tf" and config.info_keys:
-        raise UsageError("info_keys: environments with env_backend 'tf' have no infos; expected no keys")
-    module, _, name = config.env.rpartition(":")
-    with warnings.catch_warnings():
-        # Gymnasium warns about versions that are not the newest; an experiment may want the old one.
-        warnings.simplefilter("ignore")
-        if module or name != config.env:
-            # A module with environments in TensorFlow imports that.
-            with quiet_tensorflow() if config.env_backend == "tf" else contextlib.nullcontext():
-                _import_module(module, config.env)
-        if config.env_backend == "tf":
-            return registration.find_spec(name)
-        spec = _find_spec(name)
-    if spec.entry_point is None:
-        raise UsageError(f"environment '{name}' only exists as a vector of environments, which can't be used here")
-    _check_packages(spec)
-    return spec
-
-
 def _find_file(name: str | os.PathLike[str]) -> Path:
     """Path of the file that a preset's name or a path stands for."""
     text = os.fspath(name)
@@ -484,65 +424,3 @@ def _nearest_divisor(total: int, wanted: int) -> int:
     """The divisor of `total` that is nearest to `wanted`; the smaller one of two."""
     small = [number for number in range(1, int(total**0.5) + 1) if total % number == 0]
     return min({*small, *(total // number for number in small)}, key=lambda number: (abs(number - wanted), number))
-
-
-def _import_module(module: str, env: str) -> None:
-    """Imports the module that registers an environment."""
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            hint = "pip install ale-py" if module == "ale_py" else "install it, or start in the directory that it is in"
-            raise UsageError(f"env '{env}' needs the module '{error.name}', which was not found\n{hint}") from None
-        raise UsageError(f"env '{env}': importing '{module}' failed: {error}") from error
-    except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{place.filename}, line {place.lineno}"
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f"env '{env}': importing '{module}' failed\n{type(error).__name__}: {reason}\n({where})"
-        ) from error
-
-
-def _find_spec(name: str) -> EnvSpec:
-    """Gymnasium's specification for an id without a module; the newest version where the id has none."""
-    import gymnasium
-    from gymnasium.envs import registration
-
-    try:
-        namespace, stem, version = registration.parse_env_id(name)
-        if version is None and name not in gymnasium.registry:
-            newest = registration.find_highest_version(namespace, stem)
-            return gymnasium.spec(registration.get_env_id(namespace, stem, newest))
-        return gymnasium.spec(name)
-    except gymnasium.error.Error:
-        hint = ""
-        if name.startswith("ALE/"):
-            installed = importlib.util.find_spec("ale_py") is not None
-            hint = f"\n{'' if installed else 'pip install ale-py, and '}write ale_py:{name}"
-        suggestion = "" if hint else did_you_mean(name, gymnasium.registry)
-        raise UsageError(f"unknown environment '{name}'{suggestion}{hint}") from None
-
-
-def _check_packages(spec: EnvSpec) -> None:
-    """Raises where a package that the environment needs isn't installed, or can't be any more."""
-    from gymnasium.envs import registration
-
-    if not isinstance(spec.entry_point, str):
-        # Gymnasium keeps the ids of environments that it has retired; making them raises.
-        if getattr(spec.entry_point, "__module__", None) == "gymnasium.envs":
-            newest = registration.find_highest_version(spec.namespace, spec.name)
-            hint = f"; use '{registration.get_env_id(spec.namespace, spec.name, newest)}'"
-            raise UsageError(
-                f"environment '{spec.id}' is no longer part of Gymnasium{'' if newest == spec.version else hint}"
-            )
-        return
-    for prefix, (packages, extra) in _REQUIRED_PACKAGES.items():
-        if not spec.entry_point.startswith((f"{prefix}.", f"{prefix}:")):
-            continue
-        missing = [package for package in packages if importlib.util.find_spec(package) is None]
-        if missing:
-            raise UsageError(
-                f"environment '{spec.id}' needs the package {missing[0]}, which is not installed\n"
-                f"pip install 'gymnasium[{extra}]'"
-            )

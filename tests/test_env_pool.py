@@ -5,7 +5,8 @@ import tensorflow as tf
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
-from agents.config import check_environment, load_config
+from agents.config import load_config
+from agents.families import check_environment
 from agents.runs.environments import make_environments
 from agents.tools import InGraphBatchEnv
 from agents.tools.env_pool import EnvPoolEnv, is_env_pool, make_env_pool

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.config import check_environment, load_config
+from agents.config import load_config
+from agents.families import check_environment
 from agents.runs.environments import in_graph, make_environments
 from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError, UsageError
 from agents.tools.in_graph_batch_env import InGraphBatchEnv

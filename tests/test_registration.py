@@ -7,8 +7,9 @@ import pytest
 import tensorflow as tf
 
 from agents import envs
-from agents.config import check_environment, load_config
+from agents.config import load_config
 from agents.envs import registration
+from agents.families import check_environment
 from agents.tools.errors import UsageError
 
 MY_MODULE = """
@@ -95,7 +96,8 @@ def test_an_id_that_is_not_well_formed_is_refused():
 def test_looking_up_environments_does_not_import_tensorflow():
     code = """
         import sys
-        from agents.config import check_environment, load_config
+        from agents.config import load_config
+        from agents.families import check_environment
         from agents.envs import make, register
 
         register("Mine-v0", "my_module:Mine")

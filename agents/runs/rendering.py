@@ -37,7 +37,9 @@ def ease_drawing(env: gymnasium.Env) -> None:
     Args:
       env: An environment that was not rendered yet; how it behaves does not change.
     """
-    quality: Any = getattr(getattr(getattr(env.unwrapped, "model", None), "vis", None), "quality", None)
+    # dm_control's environments keep their model elsewhere.
+    holder: Any = getattr(env.unwrapped, "physics", env.unwrapped)
+    quality: Any = getattr(getattr(getattr(holder, "model", None), "vis", None), "quality", None)
     if quality is not None and os.environ.get("MUJOCO_GL") == "osmesa":
         quality.shadowsize = min(quality.shadowsize, 1024)  # 4096 and 4 by default: 100 ms a frame of HalfCheetah.
         quality.offsamples = 0

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import command_line, runs
-from agents.config import Config, check_environment, load_config
+from agents.config import Config, load_config
+from agents.families import check_environment
 from agents.runs.run_directory import RunDirectory
 from agents.tools.errors import EnvironmentFailure, NonFiniteError
 
@@ -53,7 +54,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
     """
     spec = check_environment(config)
     with contextlib.ExitStack() as stack:
-        train_envs = runs.make_environments(config, spec, config.num_envs, info_keys=config.info_keys)
+        train_envs = runs.make_environments(config, spec, config.num_envs, info_keys=config.info_keys, training=True)
         stack.enter_context(contextlib.closing(train_envs))
         eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
         if run:

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from tqdm import tqdm
 
 from agents import command_line, runs, tools
-from agents.config import Config, check_environment
+from agents.config import Config
+from agents.families import check_environment
 from agents.runs.run_directory import RunDirectory, check_writable
 from agents.tools.errors import EnvironmentRaisedError, UsageError
 

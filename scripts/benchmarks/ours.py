@@ -48,11 +48,13 @@ def same_work(**settings: Any) -> Config:
 def learner(config: Config) -> Iterator[Learner]:
     """An agent as `agents.scripts.train` makes it, ready for `iterate()`."""
     from agents import runs
-    from agents.config import check_environment
+    from agents.families import check_environment
 
     spec = check_environment(config)
     with contextlib.ExitStack() as stack:
-        train_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.num_envs)))
+        train_envs = stack.enter_context(
+            contextlib.closing(runs.make_environments(config, spec, config.num_envs, training=True))
+        )
         eval_envs = stack.enter_context(contextlib.closing(runs.make_environments(config, spec, config.eval_episodes)))
         runs.start_tensorflow(config.threads)
         learner = runs.Learner(train_envs, eval_envs, config)
@@ -64,7 +66,7 @@ def learner(config: Config) -> Iterator[Learner]:
 def algorithm(**settings: Any) -> Iterator[tuple[Any, Any]]:
     """Environments in the graph, reset, and PPO for them: the two that `simulate` takes."""
     from agents import runs
-    from agents.config import check_environment
+    from agents.families import check_environment
 
     config = same_work(**settings)
     with contextlib.closing(runs.make_environments(config, check_environment(config), config.num_envs)) as batch_env:
