@@ -11,11 +11,37 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import agents
-from agents.config import PRESETS, Config, check_environment, load_config, preset_names, save_config
+from agents.config import PRESETS, Config, load_config, preset_names, save_config
 from agents.tools.errors import UsageError
 
-MUJOCO = ["ant", "cheetah", "hopper", "humanoid", "reacher", "walker"]
-CLASSIC = ["acrobot", "cartpole", "default", "mountain_car_continuous", "pendulum"]
+MUJOCO = [
+    "ant",
+    "cheetah",
+    "hopper",
+    "humanoid",
+    "humanoid_standup",
+    "inverted_double_pendulum",
+    "inverted_pendulum",
+    "pusher",
+    "reacher",
+    "swimmer",
+    "walker",
+]
+ATARI = ["breakout", "pong"]
+OTHERS = [
+    "acrobot",
+    "bipedal_walker",
+    "cartpole",
+    "default",
+    "dm_cartpole_swingup",
+    "dm_cheetah_run",
+    "half_cheetah_bullet",
+    "inverted_pendulum_bullet",
+    "lunar_lander",
+    "minigrid_empty",
+    "mountain_car_continuous",
+    "pendulum",
+]
 
 AWKWARD = "?:-,[]{}#&*!|>'\"%@`\\ \n\t~=<0a"
 TEXTS = (
@@ -85,10 +111,10 @@ def file(tmp_path):
 
 
 def test_presets_are_complete():
-    assert preset_names() == sorted(MUJOCO + CLASSIC)
+    assert preset_names() == sorted(MUJOCO + ATARI + OTHERS)
 
 
-@pytest.mark.parametrize("name", MUJOCO + CLASSIC)
+@pytest.mark.parametrize("name", MUJOCO + ATARI + OTHERS)
 def test_preset_loads_and_states_environment_and_steps(name):
     config = load_config(name)
     text = (PRESETS / f"{name}.yaml").read_text()
@@ -99,9 +125,10 @@ def test_preset_loads_and_states_environment_and_steps(name):
         assert getattr(config, setting) != Config.model_fields[setting].default, f"{setting} repeats the default"
 
 
-def test_mujoco_presets_share_one_set_of_settings():
-    different = {name: load_config(name).model_dump(exclude={"env"}) for name in MUJOCO}
-    assert all(settings == different["cheetah"] for settings in different.values())
+@pytest.mark.parametrize("family", [MUJOCO, ATARI])
+def test_presets_of_a_family_share_one_set_of_settings(family):
+    different = [load_config(name).model_dump(exclude={"env"}) for name in family]
+    assert all(settings == different[0] for settings in different)
 
 
 def test_every_setting_is_described_and_bounded():
@@ -282,108 +309,17 @@ def test_saved_file_is_for_people(tmp_path):
     assert os.listdir(tmp_path) == ["config.yaml"]
 
 
-@pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum", "CartPole-v0", "HalfCheetah-v4"])
-def test_environments_that_exist_or_are_outdated(env, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    assert check_environment(load_config(env=env)).name == env.partition("-")[0]
-
-
-@pytest.mark.parametrize(
-    "env, message",
-    [
-        ("Pendulm-v1", "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
-        ("HalfCheetah-v9", "unknown environment 'HalfCheetah-v9'; did you mean 'HalfCheetah-v5'?"),
-        ("!!", "unknown environment '!!'"),
-        ("HalfCheetah-v3", "environment 'HalfCheetah-v3' is no longer part of Gymnasium; use 'HalfCheetah-v5'"),
-        (
-            "no_module:MyEnv-v0",
-            "env 'no_module:MyEnv-v0' needs the module 'no_module', which was not found\n"
-            "install it, or start in the directory that it is in",
-        ),
-        (":MyEnv-v0", "env ':MyEnv-v0': importing '' failed"),
-        ("a:b:MyEnv-v0", "env 'a:b:MyEnv-v0' needs the module 'a:b', which was not found"),
-    ],
-)
-def test_environments_that_do_not_exist(env, message):
-    with pytest.raises(UsageError) as caught:
-        check_environment(load_config(env=env))
-    assert str(caught.value).startswith(message)
-    assert len(str(caught.value).splitlines()) <= 3
-
-
-@pytest.mark.parametrize(
-    "env, package, command",
-    [
-        ("HalfCheetah-v5", "mujoco", "pip install 'gymnasium[mujoco]'"),
-        ("HalfCheetah-v4", "mujoco", "pip install 'gymnasium[mujoco]'"),
-        ("LunarLander-v3", "Box2D", "pip install 'gymnasium[box2d]'"),
-        ("ALE/Pong-v5", "ale_py", "pip install ale-py, and write ale_py:ALE/Pong-v5"),
-    ],
-)
-def test_missing_packages(env, package, command, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(UsageError) as caught:
-        check_environment(load_config(env=env))
-    first, second = str(caught.value).splitlines()
-    assert env in first
-    assert second == command
-
-
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(name, text):
-        (tmp_path / f"{name}.py").write_text(text)
-        return name
-
-    yield write
-    for path in tmp_path.glob("*.py"):
-        sys.modules.pop(path.stem, None)
-
-
-def test_environment_of_a_module(module):
-    name = module("registers_env", "import gymnasium\ngymnasium.register('Mine-v0', entry_point='registers_env:Mine')")
-    spec = check_environment(load_config(env=f"{name}:Mine-v0"))
-    assert (spec.id, spec.entry_point) == ("Mine-v0", "registers_env:Mine")
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("import no_such_thing", "No module named 'no_such_thing'"),
-        ("\nraise RuntimeError('first\\nsecond\\nthird')", "RuntimeError: first second third"),
-        ("def", "SyntaxError"),
-    ],
-)
-def test_module_that_cannot_be_imported(module, text, words):
-    name = module("broken_env", text)
-    with pytest.raises(UsageError, match="importing 'broken_env' failed") as caught:
-        check_environment(load_config(env=f"{name}:Mine-v0"))
-    assert words in str(caught.value)
-    assert len(str(caught.value).splitlines()) <= 3
-
-
 def test_import_is_light_and_quick():
     code = textwrap.dedent("""
         import sys
-        import agents.config, agents.command_line
+        import agents.config, agents.command_line, agents.families
         assert "gymnasium" not in sys.modules
-        agents.config.check_environment(agents.load_config("pendulum"))
+        agents.families.check_environment(agents.load_config("pendulum"))
         assert "tensorflow" not in sys.modules and "keras" not in sys.modules
     """)
     start = time.monotonic()
     subprocess.run([sys.executable, "-c", code], check=True)
     assert time.monotonic() - start < 5
-
-
-def test_without_envpool_its_backend_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "envpool", None)  # As if it were not there.
-    with pytest.raises(UsageError) as raised:
-        check_environment(load_config(env_backend="envpool"))
-    assert "needs the package envpool" in str(raised.value)
-    assert "pip install 'agents[envpool]'" in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 2
 
 
 def test_a_learning_rate_for_the_critic_alone_needs_layers_of_its_own():

@@ -1,3 +1,4 @@
+import contextlib
 import subprocess
 import sys
 
@@ -11,6 +12,32 @@ from agents.families import check_environment
 from agents.runs.environments import in_graph, make_environments
 from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError, UsageError
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
+
+MY_WRAPPERS = """
+import gymnasium
+from gymnasium.wrappers import TransformReward
+
+def plus_one(env):
+    return TransformReward(env, lambda reward: reward + 1)
+
+def doubled(env):
+    return TransformReward(env, lambda reward: reward * 2)
+
+def nothing(env):
+    pass
+
+class Negated(gymnasium.Wrapper):
+    def step(self, action):
+        observ, reward, *rest = self.env.step(action)
+        return observ, -reward, *rest
+
+class Masked(gymnasium.Wrapper):
+    def reset(self, **kwargs):
+        return self.env.reset(**kwargs)[0], {"action_mask": [1, 0]}
+
+    def step(self, action):
+        return *self.env.step(action)[:4], {"action_mask": [0, 1]}
+"""
 
 BACKENDS = pytest.mark.parametrize("env_backend", ["inline", "process"])
 
@@ -53,9 +80,9 @@ def registered():
         del gymnasium.registry[f"{cls.__name__}-v0"]
 
 
-def make(number=2, wrap=None, env="Ramp-v0", **settings):
+def make(number=2, wrap=None, env="Ramp-v0", training=False, **settings):
     config = load_config("default", env=env, **settings)
-    return make_environments(config, check_environment(config), number, wrap)
+    return make_environments(config, check_environment(config), number, wrap, training=training)
 
 
 def episode(envs):
@@ -98,6 +125,52 @@ def test_each_may_get_a_wrapper_that_knows_its_index(env_backend):
         np.testing.assert_array_equal(envs.step(np.zeros(3, int))[1], [1, 11, 21])
     finally:
         envs.close()
+
+
+@pytest.fixture
+def my_wrappers(tmp_path, monkeypatch):
+    """A module on the path of this process and of its workers."""
+    (tmp_path / "my_wrappers.py").write_text(MY_WRAPPERS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    sys.modules.pop("my_wrappers", None)
+
+
+@BACKENDS
+def test_wrappers_are_applied_in_order_and_some_for_training_only(my_wrappers, env_backend):
+    names = {"env_wrappers": ["my_wrappers:plus_one", "my_wrappers:doubled"], "train_wrappers": ["my_wrappers:Negated"]}
+    for training, expected in ((True, -4.0), (False, 4.0)):
+        with contextlib.closing(make(env_backend=env_backend, training=training, **names)) as envs:
+            envs.reset()
+            np.testing.assert_array_equal(envs.step(np.zeros(2, int))[1], [expected] * 2)
+
+
+@BACKENDS
+def test_a_wrapper_that_returns_no_environment_is_told(my_wrappers, env_backend):
+    with pytest.raises((UsageError, EnvironmentFailure), match="'my_wrappers:nothing' must return an environment"):
+        make(env_backend=env_backend, env_wrappers=["my_wrappers:nothing"])
+
+
+@BACKENDS
+def test_masks_of_actions_are_observed(my_wrappers, env_backend):
+    wrapped = make(env_backend=env_backend, action_mask=True, env_wrappers=["my_wrappers:Masked"])
+    with contextlib.closing(wrapped) as envs:
+        observ, _ = envs.reset()
+        np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)
+        np.testing.assert_array_equal(observ["observ"], [[0]] * 2)
+        for _ in range(7):
+            observ, _, _, truncated, infos = envs.step(np.zeros(2, int))
+        assert truncated.all()
+        np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)
+        np.testing.assert_array_equal(infos["final_obs"]["action_mask"], [[0, 1]] * 2)
+    with pytest.raises((ValueError, EnvironmentFailure), match="must hold 'action_mask'"):
+        with contextlib.closing(make(env_backend=env_backend, action_mask=True)) as envs:
+            envs.reset()
+
+
+def test_environments_of_tensors_that_observe_no_mask_are_refused():
+    with pytest.raises(UnsupportedSpaceError, match="expected observations with 'action_mask'"):
+        make(env="CartPole-v1", env_backend="tf", action_mask=True)
 
 
 @BACKENDS

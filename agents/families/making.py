@@ -20,6 +20,8 @@ class RebuildOnSeed(gymnasium.Wrapper):
     def __init__(self, make: Callable[[], gymnasium.Env]):
         """Makes the first environment; `make` makes one."""
         super().__init__(make())
+        # Those of the first one, in which whoever samples may have put a seed.
+        self.action_space, self.observation_space = self.env.action_space, self.env.observation_space
         self._make = make
         self._is_new = True
 
