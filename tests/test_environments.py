@@ -140,7 +140,7 @@ def my_wrappers(tmp_path, monkeypatch):
 def test_wrappers_are_applied_in_order_and_some_for_training_only(my_wrappers, env_backend):
     names = {"env_wrappers": ["my_wrappers:plus_one", "my_wrappers:doubled"], "train_wrappers": ["my_wrappers:Negated"]}
     for training, expected in ((True, -4.0), (False, 4.0)):
-        with contextlib.closing(make(env_backend=env_backend, training=training, **names)) as envs:
+        with contextlib.closing(make(env="CartPole-v1", env_backend=env_backend, training=training, **names)) as envs:
             envs.reset()
             np.testing.assert_array_equal(envs.step(np.zeros(2, int))[1], [expected] * 2)
 
@@ -148,23 +148,23 @@ def test_wrappers_are_applied_in_order_and_some_for_training_only(my_wrappers, e
 @BACKENDS
 def test_a_wrapper_that_returns_no_environment_is_told(my_wrappers, env_backend):
     with pytest.raises((UsageError, EnvironmentFailure), match="'my_wrappers:nothing' must return an environment"):
-        make(env_backend=env_backend, env_wrappers=["my_wrappers:nothing"])
+        make(env="CartPole-v1", env_backend=env_backend, env_wrappers=["my_wrappers:nothing"])
 
 
 @BACKENDS
 def test_masks_of_actions_are_observed(my_wrappers, env_backend):
-    wrapped = make(env_backend=env_backend, action_mask=True, env_wrappers=["my_wrappers:Masked"])
-    with contextlib.closing(wrapped) as envs:
+    settings = {"env": "CartPole-v1", "env_backend": env_backend, "action_mask": True, "max_episode_steps": 5}
+    with contextlib.closing(make(env_wrappers=["my_wrappers:Masked"], **settings)) as envs:
         observ, _ = envs.reset()
         np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)
-        np.testing.assert_array_equal(observ["observ"], [[0]] * 2)
-        for _ in range(7):
+        assert observ["observ"].shape == (2, 4)
+        for _ in range(5):
             observ, _, _, truncated, infos = envs.step(np.zeros(2, int))
         assert truncated.all()
         np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)
         np.testing.assert_array_equal(infos["final_obs"]["action_mask"], [[0, 1]] * 2)
     with pytest.raises((ValueError, EnvironmentFailure), match="must hold 'action_mask'"):
-        with contextlib.closing(make(env_backend=env_backend, action_mask=True)) as envs:
+        with contextlib.closing(make(**settings)) as envs:
             envs.reset()
 
 
