@@ -42,6 +42,7 @@ OTHERS = [
     "mountain_car_continuous",
     "pendulum",
 ]
+SYSTEMS = ["batch_ppo", "cleanrl_atari", "cleanrl_continuous", "sb3", "skrl"]
 
 AWKWARD = "?:-,[]{}#&*!|>'\"%@`\\ \n\t~=<0a"
 TEXTS = (
@@ -111,10 +112,10 @@ def file(tmp_path):
 
 
 def test_presets_are_complete():
-    assert preset_names() == sorted(MUJOCO + ATARI + OTHERS)
+    assert preset_names() == sorted(MUJOCO + ATARI + OTHERS + SYSTEMS)
 
 
-@pytest.mark.parametrize("name", MUJOCO + ATARI + OTHERS)
+@pytest.mark.parametrize("name", MUJOCO + ATARI + OTHERS + SYSTEMS)
 def test_preset_loads_and_states_environment_and_steps(name):
     config = load_config(name)
     text = (PRESETS / f"{name}.yaml").read_text()
