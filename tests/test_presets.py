@@ -49,6 +49,7 @@ SYSTEMS = {
         "normalize_reward": True, "reward_clip": 10, "normalize_value": False, "eval_episodes": 30,
     },
     "cleanrl_atari": {
+        "env": "ALE/Breakout-v5", "env_kwargs": {"frameskip": 1, "repeat_action_probability": 0},
         "steps": 10_000_000, "num_envs": 8, "rollout_length": 128, "epochs": 4, "minibatches": 4, "optimizer": "adam",
         "learning_rate": 2.5e-4, "learning_rate_schedule": "linear", "critic_learning_rate": 0, "adam_epsilon": 1e-5,
         "discount": 0.99, "gae_lambda": 0.95, "objective": "clip", "clip_ratio": 0.1, "clip_ratio_schedule": "constant",
