@@ -2,6 +2,7 @@ import contextlib
 import subprocess
 import sys
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from agents.families import check_environment
 from agents.runs.environments import in_graph, make_environments
 from agents.tools.errors import EnvironmentFailure, UnsupportedSpaceError, UsageError
 from agents.tools.in_graph_batch_env import InGraphBatchEnv
+
+# Workers would import this module, and with it TensorFlow, which takes them seconds.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 MY_WRAPPERS = """
 import gymnasium
