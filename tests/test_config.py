@@ -291,7 +291,7 @@ def test_files_that_cannot_be_read(tmp_path):
     assert "can't decode" in refused(tmp_path / "image.yaml")[0]
 
 
-@settings(deadline=None, max_examples=300, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(config=CONFIGS)
 def test_saving_and_loading_gives_the_same(config, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "saved.yaml"

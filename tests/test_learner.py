@@ -53,10 +53,14 @@ class TensorBike(TensorEnv):
 
 
 class Faulty(TensorBike):
-    """Gives a bad number in the fifth step of the second environment."""
+    """Gives a bad number in the fifth step of the second environment.
 
-    def __init__(self, number):
-        self._number = number
+    Attributes:
+      number: That number, which can be changed without another compilation.
+    """
+
+    def __init__(self):
+        self.number = tf.Variable(np.nan)
 
     def initial_state(self, uniform):
         return {**super().initial_state(uniform), "steps": uniform() * 0}
@@ -65,7 +69,7 @@ class Faulty(TensorBike):
         after, reward, terminated = super().step(state, action, uniform)
         after["steps"] = state["steps"] + 1
         bad = (after["steps"] == 5) & (tf.range(action.shape[0]) == 1)
-        return after, tf.where(bad, self._number, tf.cast(reward, tf.float32)), terminated
+        return after, tf.where(bad, self.number, tf.cast(reward, tf.float32)), terminated
 
     def observe(self, state):
         return {"gear": state["gear"], "speed": state["speed"]}
@@ -310,11 +314,16 @@ def test_a_number_that_is_not_finite_is_told_with_its_place(broken, what, when, 
     assert f"The {named} of environment 1 is {number} at step {step} of the rollout that began at step 0." in message
 
 
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_number_that_is_not_finite_is_told_by_a_compiled_iteration(number):
-    learner = make_learner(lambda: Faulty(number))
-    with pytest.raises(NonFiniteError, match=f"The reward of environment 1 is {number} at step 4 of the rollout"):
-        learner.iterate()
+def test_a_number_that_is_not_finite_is_told_by_a_compiled_iteration():
+    learner = make_learner(Faulty)
+    weights = {name: variable.numpy() for name, variable in learner.variables().items()}
+    for number in (np.nan, np.inf):
+        learner.train_envs[0].number.assign(number)
+        with pytest.raises(NonFiniteError, match=f"The reward of environment 1 is {number} at step 4 of the rollout"):
+            learner.iterate()
+        for name, variable in learner.variables().items():
+            variable.assign(weights[name])
+        learner.begin_episodes()
 
 
 def test_a_loss_that_is_not_finite_is_told(broken):
