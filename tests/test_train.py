@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -192,12 +193,45 @@ def test_a_run_that_was_killed_goes_on_as_if_it_had_never_stopped_wherever_envir
     assert_equal_runs(killed, pendulum[0])
 
 
-def test_a_compiled_run_that_was_killed_goes_on_as_if_it_had_never_stopped(tmp_path):
-    never_stopped, killed = (RunDirectory(tmp_path / name / "20260131T120000-pendulum") for name in ("one", "other"))
-    config = small(env_backend="tf")
-    finish(config, never_stopped)
-    kill_after_evaluation(killed, config, which=1)
-    assert set(hashes(killed)) == {"step-600.index", "best/step-1000.index"}
+def rewound(run, path, step):
+    """A copy of a run without the checkpoints after one of them, as a process leaves it that is killed before those."""
+    shutil.copytree(run.path, path)
+    copy = RunDirectory(path)
+    shutil.rmtree(copy.checkpoints / "best")
+    for file in copy.checkpoints.glob("step-*"):
+        if int(file.name.partition(".")[0].removeprefix("step-")) > step:
+            file.unlink()
+    last = str(copy.checkpoints / f"step-{step}")
+    tf.compat.v1.train.update_checkpoint_state(str(copy.checkpoints), last, [last])
+    return copy
+
+
+def elsewhere(env_backend):
+    """Settings of a run with environments that are neither in processes nor stepped by Python."""
+    if env_backend == "tf":
+        return small(env_backend="tf")
+    pytest.importorskip("envpool")
+    return small("cartpole", env_backend="envpool", max_episode_steps=100)
+
+
+@pytest.mark.parametrize("env_backend", ["tf", "envpool"])
+def test_runs_with_other_environments_go_on_from_a_checkpoint_as_if_they_had_never_stopped(tmp_path, env_backend):
+    never_stopped = RunDirectory(tmp_path / "never_stopped")
+    finish(elsewhere(env_backend), never_stopped)
+    stopped = rewound(never_stopped, tmp_path / "stopped", 600)
+    assert set(hashes(stopped)) == {"step-600.index"}
+    finish(stopped.load_config(), stopped)
+    assert_equal_runs(stopped, never_stopped)
+
+
+@pytest.mark.slow  # The same as above, but that a process is killed indeed, as in processes it always is.
+@pytest.mark.parametrize(("env_backend", "evaluations"), [("tf", 1), ("envpool", 2)])
+def test_runs_with_other_environments_that_are_killed_go_on_as_if_they_had_never_stopped(
+    tmp_path, env_backend, evaluations
+):
+    never_stopped, killed = RunDirectory(tmp_path / "never_stopped"), RunDirectory(tmp_path / "killed")
+    finish(elsewhere(env_backend), never_stopped)
+    kill_after_evaluation(killed, elsewhere(env_backend), evaluations)
     finish(killed.load_config(), killed)
     assert_equal_runs(killed, never_stopped)
 
@@ -213,16 +247,6 @@ def test_a_run_that_was_abandoned_goes_on_as_if_it_had_never_stopped(cartpole, t
     before = hashes(run), rows(run)
     assert finish(small("cartpole"), run) == []  # It has ended; nothing changes any more.
     assert (hashes(run), rows(run)) == before
-
-
-def test_a_run_with_envpool_that_is_killed_goes_on_as_if_it_had_never_stopped(tmp_path):
-    pytest.importorskip("envpool")
-    config = small("cartpole", env_backend="envpool", max_episode_steps=100)
-    never_stopped, killed = RunDirectory(tmp_path / "never_stopped"), RunDirectory(tmp_path / "killed")
-    finish(config, never_stopped)
-    kill_after_evaluation(killed, config, 2)
-    finish(config, killed)
-    assert_equal_runs(killed, never_stopped)
 
 
 def damage(run):
