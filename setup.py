@@ -46,6 +46,7 @@ EXTRAS = {
     ],
     "test": [
         "pytest",
+        "pytest-xdist",  # Runs the files of tests on all cores, in half the time.
         "hypothesis",
         "scipy",
         "ruff",
