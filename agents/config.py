@@ -21,6 +21,9 @@ from agents.validation import did_you_mean, usage_error
 
 PRESETS = Path(__file__).parent / "presets"
 
+# Besides functions of the user's; `agents.networks.torsos` has these.
+NETWORKS = ("feed_forward", "nature", "impala")
+
 LayerSize = Annotated[int, Field(strict=True, ge=1, le=65_536)]
 
 
@@ -292,6 +295,21 @@ class Config(BaseModel):
                     "num_envs": self.num_envs,
                     "rollout_length": self.rollout_length,
                     "divisor": divisor,
+                },
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_network(self) -> Config:
+        """Refuses names that are neither known nor those of a function."""
+        if self.network not in NETWORKS and ":" not in self.network:
+            raise PydanticCustomError(
+                "network",
+                "network: unknown network '{name}'{suggestion}\nexpected {names}, or my_module:my_function",
+                {
+                    "name": self.network,
+                    "suggestion": did_you_mean(self.network, NETWORKS),
+                    "names": ", ".join(NETWORKS),
                 },
             )
         return self

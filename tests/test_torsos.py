@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.config import load_config
+from agents.config import NETWORKS, load_config
 from agents.distributions.make_family import make_family
 from agents.networks.actor_critic import ActorCritic
-from agents.networks.torsos import find_torso
+from agents.networks.torsos import TORSOS, find_torso
 from agents.tools.errors import UsageError
 
 
@@ -87,8 +87,7 @@ def test_a_function_of_a_user_makes_the_features(module):
 @pytest.mark.parametrize(
     "name, told",
     [
-        ("natur", "did you mean 'nature'"),
-        ("no_such_module:network", "no module 'no_such_module'"),
+        ("no_such_module:network", "needs the module 'no_such_module'"),
         ("my_networks:tripled", "'my_networks' has no 'tripled'"),
     ],
 )
@@ -103,3 +102,9 @@ def test_a_network_that_is_not_there_is_told(module, name, told):
 def test_observations_that_do_not_fit_are_told(shapes, told):
     with pytest.raises(UsageError, match=told):
         make(shapes, network="nature")
+
+
+def test_the_configuration_knows_all_networks():
+    assert tuple(TORSOS) == NETWORKS
+    with pytest.raises(UsageError, match="unknown network 'natur'; did you mean 'nature'"):
+        load_config("default", network="natur")

@@ -7,15 +7,14 @@ configuration.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import keras
 
+from agents.named import load_function
 from agents.tools.errors import UsageError
-from agents.validation import did_you_mean
 
 if TYPE_CHECKING:
     from agents.config import Config
@@ -74,23 +73,9 @@ def find_torso(name: str) -> Torso:
     """The torso that a configuration names.
 
     Raises:
-      UsageError: There is no such torso, module or function.
+      UsageError: There is no such module or function.
     """
-    module, colon, function = name.partition(":")
-    if not colon:
-        if name not in TORSOS:
-            names = ", ".join(TORSOS)
-            raise UsageError(
-                f"network: unknown network '{name}'{did_you_mean(name, TORSOS)}\n"
-                f"networks: {names}; or my_module:my_function"
-            )
-        return TORSOS[name]
-    try:
-        return getattr(importlib.import_module(module), function)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"network '{name}': there is no module '{error.name}'") from None
-    except AttributeError:
-        raise UsageError(f"network '{name}': the module '{module}' has no '{function}'") from None
+    return TORSOS[name] if name in TORSOS else load_function(name, "network")
 
 
 def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:
