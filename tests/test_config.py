@@ -41,6 +41,7 @@ OTHERS = [
     "minigrid_empty",
     "mountain_car_continuous",
     "pendulum",
+    "pendulum_no_velocity",
 ]
 SYSTEMS = ["batch_ppo", "cleanrl_atari", "cleanrl_continuous", "sb3", "skrl"]
 
