@@ -336,3 +336,80 @@ def test_an_action_space_without_a_policy_is_refused():
 
     with pytest.raises(UnsupportedSpaceError, match="int32"):
         Agent([Buttons()], 4)
+
+
+class Everything(gymnasium.Env):
+    """Observations and actions of all kinds; what is observed is random."""
+
+    observation_space = spaces.Dict(
+        camera=spaces.Box(0, 255, (8, 9, 3), np.uint8),
+        speed=spaces.Box(-1, 1, (), np.float64),
+        place=spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)]),
+        count=spaces.Box(-5, 5, (2, 2), np.int32),
+    )
+    action_space = spaces.Dict(
+        steer=spaces.Box(-2, 2, (2, 1), np.float64),
+        hands=spaces.Tuple([spaces.Discrete(3, start=-1), spaces.MultiDiscrete([[2], [3]])]),
+        lights=spaces.MultiBinary(2),
+    )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"network": "impala", "shared_torso": True, "precision": "bfloat16", "policy": "beta", "objective": "clip_kl"},
+        {"recurrent": "lstm", "policy": "squashed_gaussian", "state_dependent_std": True, "normalize_value": True},
+    ],
+    ids=["images", "memory"],
+)
+def test_learns_from_observations_and_by_actions_of_all_kinds(settings):
+    agent = Agent([Everything() for _ in range(2)], 4, layers=(8,), minibatch_size=4, **settings)
+    before = agent.variables()
+    result = agent.iterate()
+    assert all(int(index) == -1 for _, index in result["nonfinite"].values())
+    assert all(np.isfinite(scalar) for scalar in result["scalars"].values())
+    after = agent.variables()
+    still = [name for name in after if name.startswith("network/") and np.array_equal(before[name], after[name])]
+    assert still == []
+    actions = [name for name in result["arrays"] if name.startswith("rollout/action")]
+    assert len(actions) == 4
+
+
+def test_invalid_actions_are_never_chosen_and_the_best_of_the_others_is_learned():
+    class Choice(gymnasium.Env):
+        """Pays for the number of the action; the highest one is never valid, and the next only now and then."""
+
+        observation_space = spaces.Dict(observ=spaces.Discrete(2), action_mask=spaces.MultiBinary(4))
+        action_space = spaces.Discrete(4)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self._free = int(self.np_random.integers(2))
+            return self._seen(), {}
+
+        def step(self, action):
+            assert action < 2 + self._free
+            return self.reset()[0], float(action), True, False, {}
+
+        def _seen(self):
+            return {"observ": self._free, "action_mask": np.array([1, 1, self._free, 0], np.int8)}
+
+    settings = {"epochs": 4, "minibatch_size": 16, "learning_rate": 0.05, "discount": 0.0, "action_mask": True}
+    agent = Agent([Choice() for _ in range(4)], 16, **settings)
+    for _ in range(15):
+        agent.iterate()
+    observ = {
+        "observ": tf.constant([0, 1], tf.int64),
+        "action_mask": tf.constant([[1, 1, 0, 0], [1, 1, 1, 0]], tf.int8),
+    }
+    _, action, _ = agent.ppo.policy.act(observ, deterministic=True)
+    np.testing.assert_array_equal(action, [1, 2])
