@@ -111,7 +111,7 @@ class Config(BaseModel):
     learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
         "linear",
         description="Whether the learning rate stays, falls linearly to 0 at the last step, or follows every "
-        "epoch's KL divergence, towards kl-target.",
+        "epoch's KL divergence, towards the target below.",
     )
     critic_learning_rate: float = Field(
         0.0,
@@ -143,7 +143,7 @@ class Config(BaseModel):
         1.0, gt=0, le=1e9, description="Weight of the KL penalty at the start; it adapts after every update (factor)."
     )
     kl_cutoff_factor: float = Field(
-        2.0, ge=0, le=1e6, description="KL divergence from which on it is also punished by its square (kl-targets)."
+        2.0, ge=0, le=1e6, description="KL divergence from which on it is also punished by its square (times the target)."
     )
     kl_cutoff_coef: float = Field(1000.0, ge=0, le=1e9, description="Weight of that (factor; 0 = never).")
     kl_stop: float = Field(0.0, ge=0, le=100, description="KL divergence that ends an update early (nats; 0 = never).")
