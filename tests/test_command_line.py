@@ -165,7 +165,7 @@ def test_help_is_for_people(capsys, monkeypatch):
     for noise in ("Annotated", "JsonValue", "Literal", "PydanticUndefined", "factory", "NoneType", "dict[", "tuple["):
         assert noise not in text
     for line in (
-        r"--learning-rate FLOAT +The optimizer's step size .* \(default: 0.0003\)",
+        r"--learning-rate FLOAT +The optimizer's step size.* \(default: 0.0003\)",
         r"--layers INT,\.\.\. +Sizes .*\(default: 64,64\)",
         r"--env-kwargs JSON +Arguments .*\(default: {}\)",
         r"--normalize-reward true\|false .*\(default: true\)",
