@@ -143,7 +143,10 @@ class Config(BaseModel):
         1.0, gt=0, le=1e9, description="Weight of the KL penalty at the start; it adapts after every update (factor)."
     )
     kl_cutoff_factor: float = Field(
-        2.0, ge=0, le=1e6, description="KL divergence from which on it is also punished by its square (times the target)."
+        2.0,
+        ge=0,
+        le=1e6,
+        description="KL divergence from which on it is also punished by its square (times the target).",
     )
     kl_cutoff_coef: float = Field(1000.0, ge=0, le=1e9, description="Weight of that (factor; 0 = never).")
     kl_stop: float = Field(0.0, ge=0, le=100, description="KL divergence that ends an update early (nats; 0 = never).")
