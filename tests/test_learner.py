@@ -222,6 +222,9 @@ def test_histograms_have_the_documented_arrays(learner):
         "return",
     }  # fmt: skip
     assert rollout["observ"].size == 16 * 5
+    normalizers = {name: array for name, array in arrays.items() if name.startswith("normalizers/")}
+    assert set(normalizers) == {f"normalizers/{name}" for name in ("observ_mean", "observ_std", "return_std")}
+    np.testing.assert_allclose(normalizers["normalizers/observ_mean"], learner.variables()["normalize_observ/mean"])
     for kind in ("weights", "gradients"):
         names = {name for name in arrays if name.startswith(f"{kind}/")}
         assert names == {

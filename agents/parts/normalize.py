@@ -71,6 +71,12 @@ class ObservNormalizer:
         self._shift.assign(tf.cast(self._moments.mean, tf.float32))
         self._scale.assign(tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32))
 
+    def statistics(self) -> dict[str, tf.Tensor]:
+        """Mean and standard deviation, [O] each; none if not enabled."""
+        return (
+            {"observ_mean": tf.convert_to_tensor(self._shift), "observ_std": 1 / self._scale} if self._enabled else {}
+        )
+
     def variables(self) -> dict[str, tf.Variable]:
         """The state, by name; none if not enabled."""
         return {**self._moments.variables(), "shift": self._shift, "scale": self._scale} if self._enabled else {}
@@ -101,6 +107,10 @@ class RewardNormalizer:
         self._moments.update(tf.reshape(sums, [-1, 1]))
         scale = tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32)
         return tf.clip_by_value(reward * scale, -self._clip, self._clip)
+
+    def statistics(self) -> dict[str, tf.Tensor]:
+        """The standard deviation, [1]; none if not enabled."""
+        return {"return_std": tf.sqrt(self._moments.variance())} if self._enabled else {}
 
     def begin_anew(self) -> None:
         """Forgets the sums of the episodes under way, when all environments are reset."""
@@ -139,6 +149,10 @@ class ValueNormalizer:
     def variables(self) -> dict[str, tf.Variable]:
         """The state, by name; none if not enabled."""
         return self._moments.variables() if self._enabled else {}
+
+    def statistics(self) -> dict[str, tf.Tensor]:
+        """Mean and standard deviation, [1] each; none if not enabled."""
+        return {"value_mean": self._mean(), "value_std": self._deviation()} if self._enabled else {}
 
     def _mean(self) -> tf.Tensor:
         return tf.cast(self._moments.mean, tf.float32)

@@ -75,8 +75,8 @@ class LookBack:
             advantage=advantage,
             target=self._normalize_value(target),
         )
-        batch = self._as_elements(batch, states, start, begins)
-        return batch, self._report(raw, observ, rollout, old_policy, old_log_prob, value, advantage, target)
+        report = {"reward": rollout.reward, "value": value, "return": target, **old_policy.statistics()}
+        return self._as_elements(batch, states, start, begins), self._arrays(raw, batch, report)
 
     def begin_anew(self) -> None:
         """Forgets what belongs to episodes under way, when all environments are reset."""
@@ -117,33 +117,17 @@ class LookBack:
         before = {name: states_before(states[name], start[name], begins, length) for name in states}
         return AttrDict(to_sequences(AttrDict(batch, begins=begins), length), states=before)
 
-    def _report(
-        self,
-        raw: dict[str, tf.Tensor],
-        observ: dict[str, tf.Tensor],
-        rollout: AttrDict,
-        old_policy: Any,
-        old_log_prob: tf.Tensor,
-        value: tf.Tensor,
-        advantage: tf.Tensor,
-        target: tf.Tensor,
-    ) -> dict[str, tf.Tensor]:
+    def _arrays(self, raw: dict[str, tf.Tensor], batch: AttrDict, report: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Arrays for histograms by name; of images those of the last step, since all of them take long to copy."""
         images = {name: value[-1] for name, value in raw.items() if name not in ("vector", MASK)}
-        vectors = {"observ": raw["vector"], "normalized_observ": observ["vector"]} if "vector" in raw else {}
-        samples = tf.nest.flatten(rollout.sample)
+        vectors = {"observ": raw["vector"], "normalized_observ": batch.observ["vector"]} if "vector" in raw else {}
+        samples = tf.nest.flatten(batch.sample)
         actions = {"action" if index == 0 else f"action_{index}": sample for index, sample in enumerate(samples)}
-        report = {
-            **vectors,
-            **actions,
-            "log_prob": old_log_prob,
-            "reward": rollout.reward,
-            "value": value,
-            "advantage": advantage,
-            "return": target,
-            **old_policy.statistics(),
-        }
-        return {f"rollout/{name}": array for name, array in {**images, **flatten_time(report)}.items()}
+        report = {**report, **vectors, **actions, "log_prob": batch.old_log_prob, "advantage": batch.advantage}
+        normalizers = (self._policy.normalize_observ, self._normalize_reward, self._normalize_value)
+        statistics = {name: array for each in normalizers for name, array in each.statistics().items()}
+        report = {f"rollout/{name}": array for name, array in {**images, **flatten_time(report)}.items()}
+        return {**report, **{f"normalizers/{name}": array for name, array in statistics.items()}}
 
 
 def _last(state: Any) -> Any:
