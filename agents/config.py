@@ -5,6 +5,7 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Mapping
@@ -195,8 +196,8 @@ class Config(BaseModel):
         0,
         ge=0,
         le=1_000_000,
-        description="Length of the sequences that it learns from (steps; 0 = whole rollouts); "
-        "it divides rollout-length and minibatch-size.",
+        description="Length of the sequences that it learns from (steps; 0 = the longest that divides rollouts and "
+        "minibatches, as any other must).",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="Type that hidden layers compute in; weights stay float32 (name)."
@@ -320,14 +321,19 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _check_sequences(self) -> Config:
         """Refuses sequences that rollouts or minibatches can't be made of, for policies with a memory."""
-        length = self.sequence_length or self.rollout_length
-        if self.recurrent != "none" and (self.rollout_length % length or self.minibatch_size % length):
+        length = self.sequence_length
+        if self.recurrent != "none" and length and (self.rollout_length % length or self.minibatch_size % length):
             raise PydanticCustomError(
                 "sequence_length",
                 "sequence_length: sequences of {length} steps do not divide both rollouts and minibatches "
                 "(rollout_length {rollout}, minibatch_size {minibatch})\n"
-                "expected a length that divides both; 0 stands for rollout_length",
-                {"length": length, "rollout": self.rollout_length, "minibatch": self.minibatch_size},
+                "the longest that does is {longest}, which 0 stands for",
+                {
+                    "length": length,
+                    "rollout": self.rollout_length,
+                    "minibatch": self.minibatch_size,
+                    "longest": math.gcd(self.rollout_length, self.minibatch_size),
+                },
             )
         return self
 

@@ -328,3 +328,11 @@ def test_a_learning_rate_for_the_critic_alone_needs_layers_of_its_own():
     (line,) = refused("pendulum", critic_learning_rate=1e-3, shared_torso=True)
     assert line.startswith("critic_learning_rate:")
     assert "shared_torso" in line
+
+
+def test_sequences_fit_rollouts_and_minibatches():
+    assert load_config("default", recurrent="gru").sequence_length == 0
+    assert load_config("default", recurrent="gru", sequence_length=32).sequence_length == 32
+    lines = refused("default", recurrent="gru", sequence_length=48)
+    assert "sequences of 48 steps" in lines[0]
+    assert lines[1] == "the longest that does is 64, which 0 stands for"

@@ -239,7 +239,9 @@ class Learner:
         self.minibatches = np.stack([np.random.default_rng(i).permutation(N) for i in range(self.config.epochs)])
         self.update.shuffled = lambda size: tf.constant(self.minibatches.reshape(-1, M), tf.int32)
         self.batch = AttrDict(tf.nest.map_structure(as_tensor, batch))
-        self.compiled = tf.function(lambda progress: self.update(self.batch, progress), jit_compile=compiles)
+        self.compiled = tf.function(
+            lambda progress: self.update(self.batch, progress), autograph=False, jit_compile=compiles
+        )
 
     def __call__(self, progress=0.0):
         scalars, _ = self.compiled(tf.constant(progress))

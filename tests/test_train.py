@@ -310,10 +310,11 @@ def test_a_newcomers_environment_with_a_dictionary_of_doubles_can_be_trained_on(
     gymnasium.register("Field-v0", Field, max_episode_steps=20)
     try:
         settings = {"env": "Field-v0", "steps": 4000, "learning_rate": 0.01, "eval_interval": 400, "eval_episodes": 20}
-        first, *_, last = finish(small("default", **settings, discount=0.9), None)
+        scores = finish(small("default", **settings, discount=0.9), None)
     finally:
         del gymnasium.registry["Field-v0"]
-    assert last > first + 3
+    assert len(scores) == 10
+    assert scores[-1] > -20  # Standing still gives -53 on the average: 20 steps at a distance of 8 / 3.
 
 
 MY_MODULE = """

@@ -13,7 +13,7 @@ from agents.networks.recurrent import reset_state
 from agents.parts.normalize import RewardNormalizer, ValueNormalizer
 from agents.parts.returns import generalized_advantages, successor_values
 from agents.ppo.policy import Policy
-from agents.ppo.sequences import flatten_time, states_before, to_sequences
+from agents.ppo.sequences import flatten_time, sequence_length, states_before, to_sequences
 from agents.tools.attr_dict import AttrDict
 
 
@@ -113,7 +113,7 @@ class LookBack:
         """From leaves [T, B, ...] to those that minibatches are drawn from."""
         if not self._network.recurrent:
             return flatten_time(batch)
-        length = self._config.sequence_length or self._config.rollout_length
+        length = sequence_length(self._config)
         before = {name: states_before(states[name], start[name], begins, length) for name in states}
         return AttrDict(to_sequences(AttrDict(batch, begins=begins), length), states=before)
 

@@ -15,6 +15,7 @@ from agents.ppo.look_back import LookBack
 from agents.ppo.loss import make_loss
 from agents.ppo.optimizers import make_optimizers
 from agents.ppo.policy import Policy
+from agents.ppo.sequences import sequence_length
 from agents.ppo.stops import make_stop
 from agents.ppo.update import Update
 from agents.runs.seeds import Seeds
@@ -161,9 +162,7 @@ class PPO:
 
 def _elements(config: Config) -> int:
     """How many elements a minibatch has: steps, or sequences of them."""
-    if config.recurrent == "none":
-        return config.minibatch_size
-    return config.minibatch_size // (config.sequence_length or config.rollout_length)
+    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
 
 
 def _variables(structure: Any) -> Any:

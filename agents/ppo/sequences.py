@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tensorflow as tf
 
+from agents.config import Config
 from agents.networks.recurrent import reset_state
+
+
+def sequence_length(config: Config) -> int:
+    """Steps of the sequences that a network with a memory learns from, L: a divisor of rollouts and minibatches."""
+    return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
 
 
 def flatten_time(structure: Any) -> Any:
