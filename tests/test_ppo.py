@@ -342,7 +342,7 @@ class Everything(gymnasium.Env):
     """Observations and actions of all kinds; what is observed is random."""
 
     observation_space = spaces.Dict(
-        camera=spaces.Box(0, 255, (8, 9, 3), np.uint8),
+        camera=spaces.Box(0, 255, (36, 40, 3), np.uint8),
         speed=spaces.Box(-1, 1, (), np.float64),
         place=spaces.Tuple([spaces.Discrete(3, start=1), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)]),
         count=spaces.Box(-5, 5, (2, 2), np.int32),
@@ -366,7 +366,7 @@ class Everything(gymnasium.Env):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"network": "impala", "shared_torso": True, "precision": "bfloat16", "policy": "beta", "objective": "clip_kl"},
+        {"network": "nature", "shared_torso": True, "precision": "bfloat16", "policy": "beta", "objective": "clip_kl"},
         {"recurrent": "lstm", "policy": "squashed_gaussian", "state_dependent_std": True, "normalize_value": True},
     ],
     ids=["images", "memory"],
