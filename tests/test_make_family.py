@@ -101,3 +101,12 @@ def test_spaces_without_a_policy_are_named(space):
     with pytest.raises(UnsupportedSpaceError) as caught:
         make_family(space, load_config("default"))
     assert str(space) in str(caught.value)
+
+
+def test_noise_that_lasts_is_for_gaussian_policies():
+    config = load_config("default", noise_correlation=0.5)
+    assert isinstance(make_family(BOX, config), GaussianFamily)
+    with pytest.raises(UnsupportedSpaceError, match="noise_correlation"):
+        make_family(spaces.Dict(a=BOX, b=spaces.Discrete(2)), config)
+    with pytest.raises(UnsupportedSpaceError, match="beta"):
+        make_family(BOX, load_config("default", noise_correlation=0.5, policy="beta"))

@@ -17,19 +17,27 @@ from agents.distributions.squashed_gaussian import SquashedGaussianFamily
 from agents.tools.errors import UnsupportedSpaceError
 from agents.tools.spaces import check_action_space, leaf_spaces
 
+_GAUSSIAN = (GaussianFamily, SquashedGaussianFamily)
+
 
 def make_family(space: spaces.Space, config: Config) -> ActionFamily:
     """The distributions over the elements of an action space.
 
     Args:
       space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested or not.
-      config: Its `policy`, `state_dependent_std` and `initial_log_std` decide on the distributions over a Box.
+      config: Its `policy`, `state_dependent_std` and `initial_log_std` decide on the distributions over a Box;
+        `noise_correlation` takes Gaussian ones.
 
     Raises:
       UnsupportedSpaceError: There is no policy for the space, or not that of the configuration; the message names it.
     """
     check_action_space(space)
     families = [_leaf_family(leaf, config) for leaf in leaf_spaces(space)]
+    if config.noise_correlation and not all(isinstance(family, _GAUSSIAN) for family in families):
+        raise UnsupportedSpaceError(
+            f"noise_correlation is for Gaussian policies, got policy '{config.policy}' and the action space {space}.\n"
+            "Set it to 0."
+        )
     return JointFamily(space, families) if isinstance(space, spaces.Dict | spaces.Tuple) else families[0]
 
 
