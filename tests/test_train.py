@@ -327,7 +327,7 @@ MY_MODULE = """
 
     class Buttons(gymnasium.Env):
         observation_space = spaces.Box(-1, 1, (2,))
-        action_space = spaces.MultiBinary(3)
+        action_space = spaces.Box(0, 5, (2,), int)
 
     gymnasium.register("Words-v0", Words)
     gymnasium.register("Buttons-v0", Buttons)
@@ -345,10 +345,13 @@ MY_MODULE = """
         (["--config=pendulum", "--minibatch-size=7"], ["minibatch_size", "7"]),
         (["--env=Pendulun-v1"], ["Pendulun", "Pendulum"]),
         (["--env=no_module:MyEnv-v0"], ["no_module"]),
+        (["--network=natur"], ["natur", "did you mean 'nature'"]),
+        (["--recurrent=gru", "--sequence-length=48"], ["sequence_length", "64"]),
+        (["--env-wrappers=my_module:missing"], ["env_wrappers", "my_module"]),
         (["--env=my_module:Words-v0"], ["Text"]),
         (["--env=my_module:Words-v0", "--env-backend=inline"], ["Text"]),
-        (["--env=my_module:Buttons-v0"], ["MultiBinary"]),
-        (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["MultiBinary"]),
+        (["--env=my_module:Buttons-v0"], ["int64"]),
+        (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["int64"]),
         (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
         (["--env=my_module:Words-v0", "--env-backend=tf"], ["Words-v0", "agents.envs.register"]),
         (["--env-backend=tf", "--info-keys=speed"], ["info_keys", "tf"]),
