@@ -154,3 +154,8 @@ def test_any_action_space_has_a_policy(action_space):
     policy, _ = network.policy(vectors(4, 3), {})
     sample = policy.sample(network.family.noise(tf.random.Generator.from_seed(0), [4]))
     assert policy.log_prob(sample).shape == [4]
+
+
+def test_what_convolves_is_left_to_the_plain_graph():
+    assert make().compiles
+    assert not make({"image_0": (36, 36, 1)}, network="nature").compiles

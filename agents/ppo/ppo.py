@@ -31,6 +31,7 @@ class PPO:
 
     Attributes:
       policy: What acts; it can be used apart from what learns.
+      train: Learns from a rollout, see `_train`: one XLA program, or a plain graph for networks that see images.
       steps: Variable [], int64: environment steps learned from so far.
     """
 
@@ -61,6 +62,7 @@ class PPO:
             make_stop(config),
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.train = tf.function(self._train, jit_compile=self.policy.network.compiles, autograph=False)
         # What `perform` needs in each step of a rollout, and leaves behind.
         self._step = tf.Variable(0, trainable=False)
         self._noise = _variables(self.policy.noise([config.rollout_length, batch_env.num_envs]))  # [T, B, K]
@@ -107,9 +109,8 @@ class PPO:
 
     # Learning: what happens after a rollout.
 
-    @tf.function(jit_compile=True, autograph=False)
-    def train(self, rollout: AttrDict) -> AttrDict:
-        """Learns from a rollout, as one XLA program.
+    def _train(self, rollout: AttrDict) -> AttrDict:
+        """Learns from a rollout.
 
         Args:
           rollout: What `simulate` returned: `observ`, `reward`, `terminated`, `truncated`, `final_observ` [T, B, ...].
