@@ -14,7 +14,7 @@ BATCHES = st.lists(st.integers(1, 3), max_size=2)
 
 
 def floats(low, high, *shape):
-    return arrays.arrays(np.float32, shape, elements=st.floats(low, high, width=32))
+    return arrays.arrays(np.float32, shape, elements=st.floats(low, high, width=32, allow_subnormal=False))
 
 
 def finite(*tensors):

@@ -19,7 +19,7 @@ NO_SCALE = np.zeros(1, np.float32)
 
 
 def floats(low, high, *shape):
-    return arrays.arrays(np.float32, shape, elements=st.floats(low, high, width=32))
+    return arrays.arrays(np.float32, shape, elements=st.floats(low, high, width=32, allow_subnormal=False))
 
 
 def gradients(value, *arguments):
