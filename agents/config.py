@@ -177,7 +177,7 @@ class Config(BaseModel):
         min_length=1,
         max_length=500,
         description="feed_forward, nature or impala (the latter two for images), or my_module:my_function, which makes "
-        "a Keras tensor of features from a list of Keras inputs.",
+        "a Keras tensor of features from Keras inputs by name.",
     )
     layers: tuple[LayerSize, ...] = Field(
         (64, 64), max_length=100, description="Sizes of the hidden layers of policy and value network (units)."
