@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from agents.config import load_config
-from agents.families import check_environment
+from agents.config import load_config, preset_names
+from agents.families import check_environment, warn_of_cut_episodes
 from agents.tools.errors import UsageError
 
 
@@ -142,3 +142,32 @@ def test_tasks_that_dm_control_does_not_have(env, message):
     with pytest.raises(UsageError) as raised:
         check_environment(load_config(env=env))
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "settings, limit",
+    [
+        ({"num_envs": 100, "checkpoint_interval": 19_999}, 200),
+        ({"num_envs": 100, "checkpoint_interval": 20_000}, None),
+        ({"num_envs": 100, "checkpoint_interval": 10_000, "action_repeat": 2}, None),
+        ({"num_envs": 100, "checkpoint_interval": 10_000, "max_episode_steps": 101}, 101),
+        ({"num_envs": 100, "checkpoint_interval": 10_000, "max_episode_steps": 100}, None),
+        ({"num_envs": 100, "checkpoint_interval": 1_000, "steps": 1_000}, None),
+        ({"env": "Blackjack-v1", "num_envs": 100, "checkpoint_interval": 1_000}, None),  # Without a limit.
+    ],
+)
+def test_checkpoints_that_cut_all_episodes(settings, limit, recwarn):
+    config = load_config(rollout_length=64, **settings)
+    warn_of_cut_episodes(config, check_environment(config))
+    assert [f"may last {limit}:" in str(warning.message) for warning in recwarn] == [True] * (limit is not None)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_leave_time_for_whole_episodes(name, recwarn):
+    config = load_config(name)
+    try:
+        spec = check_environment(config)
+    except UsageError as error:
+        pytest.skip(str(error))  # Its package is not installed.
+    warn_of_cut_episodes(config, spec)
+    assert not recwarn.list

@@ -59,6 +59,19 @@ def check_environment(config: Config) -> EnvSpec:
     return spec
 
 
+def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
+    """Warns where checkpoints leave no time for a whole episode, so that the rest of it would never be learned from."""
+    limit = (config.max_episode_steps or spec.max_episode_steps or 0) // config.action_repeat
+    steps = config.checkpoint_interval // config.num_envs
+    if steps < limit and config.checkpoint_interval < config.steps:
+        warnings.warn(
+            f"checkpoint_interval {config.checkpoint_interval} cuts episodes after {steps} steps of each of the "
+            f"{config.num_envs} environments, and they may last {limit}: nothing is learned about the rest; expected "
+            f"at least {limit * config.num_envs}, better some times that",
+            stacklevel=3,
+        )
+
+
 def _check_wrappers(config: Config) -> None:
     """Raises UsageError for wrappers that are missing, or that this backend's environments don't take."""
     for setting in ("env_wrappers", "train_wrappers"):

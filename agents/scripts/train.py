@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import command_line, runs
 from agents.config import Config, load_config
-from agents.families import check_environment
+from agents.families import check_environment, warn_of_cut_episodes
 from agents.runs.run_directory import RunDirectory
 from agents.tools.errors import EnvironmentFailure, NonFiniteError
 
@@ -53,6 +53,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
     spec = check_environment(config)
+    warn_of_cut_episodes(config, spec)
     with contextlib.ExitStack() as stack:
         train_envs = runs.make_environments(config, spec, config.num_envs, info_keys=config.info_keys, training=True)
         stack.enter_context(contextlib.closing(train_envs))
