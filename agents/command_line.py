@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin
@@ -86,7 +87,7 @@ def parse_command(
 
 
 def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = None) -> None:
-    """Calls the main function of a command and reports what its user can put right.
+    """Calls the main function of a command and reports what its user can put right, warnings in a line each.
 
     Args:
       main: Takes the command's arguments.
@@ -96,7 +97,9 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
       SystemExit: With code 2 after a `UsageError`, which is printed to standard error in at most three lines.
     """
     try:
-        main(sys.argv[1:] if arguments is None else list(arguments))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main(sys.argv[1:] if arguments is None else list(arguments))
     except UsageError as error:
         lines = str(error).splitlines()[:3]
         print("error: " + "\n  ".join(lines), file=sys.stderr)
@@ -112,6 +115,16 @@ def interpreter() -> str:
 def option_name(field: str) -> str:
     """A field's name as an option: `learning_rate` is `--learning-rate`."""
     return f"--{field.replace('_', '-')}"
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """Prints a warning that is meant for users without the line of code that it came from."""
+    text = f"warning: {message}\n"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,4 +1,5 @@
 import re
+import warnings
 from pathlib import Path
 from typing import Literal
 
@@ -193,6 +194,18 @@ def test_run_reports_usage_errors(capsys):
     captured = capsys.readouterr()
     assert captured.err == "error: first\n  second\n  third\n"
     assert captured.out == ""
+
+
+@pytest.mark.filterwarnings("always")  # Elsewhere in the tests they are errors.
+def test_run_shows_warnings_for_users_in_a_line(capsys):
+    def main(arguments):
+        warnings.warn("mind the gap", stacklevel=1)
+        warnings.warn("old", FutureWarning, stacklevel=1)
+
+    run(main, [])
+    first, second = capsys.readouterr().err.splitlines()[:2]
+    assert first == "warning: mind the gap"
+    assert Path(second.split(":")[0]).name == "test_command_line.py" and second.endswith("FutureWarning: old")
 
 
 def test_run_takes_the_arguments_of_the_process(monkeypatch):
