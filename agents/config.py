@@ -152,7 +152,7 @@ class Config(BaseModel):
     kl_cutoff_coef: float = Field(1000.0, ge=0, le=1e9, description="Weight of that (factor; 0 = never).")
     kl_stop: float = Field(0.0, ge=0, le=100, description="KL divergence that ends an update early (nats; 0 = never).")
     kl_stop_after: Literal["minibatch", "epoch"] = Field(
-        "minibatch", description="Whether that is looked at before each minibatch's step, or after each epoch."
+        "minibatch", description="Whether that is looked at before each minibatch's step, or its mean after each epoch."
     )
     value_clip: float = Field(
         0.0,

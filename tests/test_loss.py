@@ -174,7 +174,8 @@ class Numpy:
             for rows in epoch:
                 scalars = self.loss(self.weights, rows, progress)[1]
                 kls.append(scalars["approx_kl"])
-                near = not config.kl_stop or kls[-1] <= config.kl_stop
+                kl = kls[-1] if config.kl_stop_after == "minibatch" else np.mean(kls)
+                near = not config.kl_stop or kl <= config.kl_stop
                 if not near and config.kl_stop_after == "minibatch":
                     break
                 gradient = self.gradient(rows, progress)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from agents.ppo.epoch_mean import EpochMean
+
 
 class Constant:
     """A number that stays as it is."""
@@ -45,8 +47,7 @@ class KLAdaptive(Constant):
         super().__init__(initial)
         self._kl_target = kl_target
         self._rate = tf.Variable(initial, trainable=False)
-        self._kl_sum = tf.Variable(0.0, trainable=False)  # Of the epoch so far; 0 between updates, as is the count.
-        self._count = tf.Variable(0.0, trainable=False)
+        self._epoch_kl = EpochMean()
 
     def __call__(self, progress: tf.Tensor) -> tf.Tensor:
         """See `Constant`."""
@@ -54,13 +55,10 @@ class KLAdaptive(Constant):
 
     def observe(self, approx_kl: tf.Tensor, ends_epoch: tf.Tensor) -> None:
         """See `Constant`."""
-        kl_sum, count = self._kl_sum + approx_kl, self._count + 1
-        rate, kl = tf.convert_to_tensor(self._rate), kl_sum / count
+        rate, kl = tf.convert_to_tensor(self._rate), self._epoch_kl(approx_kl, ends_epoch)
         slower, faster = tf.maximum(rate / 1.5, 1e-6), tf.minimum(rate * 1.5, 1e-2)
         adapted = tf.where(kl > 2 * self._kl_target, slower, tf.where(kl < self._kl_target / 2, faster, rate))
         self._rate.assign(tf.where(ends_epoch, adapted, rate))
-        self._kl_sum.assign(tf.where(ends_epoch, 0.0, kl_sum))
-        self._count.assign(tf.where(ends_epoch, 0.0, count))
 
     def variables(self) -> dict[str, tf.Variable]:
         """See `Constant`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from agents.config import Config
+from agents.ppo.epoch_mean import EpochMean
 
 # Makes the step of one minibatch, or does not. It gets the minibatch's KL divergence from before the step, float []; if
 # it's the last one of an epoch, bool []; and a function that makes the step and returns the gradient's norm []. It
@@ -33,10 +34,14 @@ def stop_before_step(threshold: float) -> Stop:
 
 
 def stop_after_epoch(threshold: float) -> Stop:
-    """Until the divergence of an epoch's last minibatch is above a threshold (nats), as CleanRL's `target_kl`."""
+    """Until the mean divergence of an epoch's minibatches is above a threshold (nats).
+
+    CleanRL's `target_kl` looks at the last one of them alone: an estimate so noisy that many updates end too early.
+    """
+    epoch_kl = EpochMean()
 
     def stop(approx_kl: tf.Tensor, ends_epoch: tf.Tensor, step: Callable[[], tf.Tensor]) -> tuple:
-        return step(), tf.constant(True), ~ends_epoch | _near(approx_kl, threshold)
+        return step(), tf.constant(True), _near(epoch_kl(approx_kl, ends_epoch), threshold) | ~ends_epoch
 
     return stop
 
