@@ -157,5 +157,5 @@ def test_any_action_space_has_a_policy(action_space):
 
 
 def test_what_convolves_is_left_to_the_plain_graph():
-    assert make().compiles
-    assert not make({"image_0": (36, 36, 1)}, network="nature").compiles
+    assert not make().convolves
+    assert make({"image_0": (36, 36, 1)}, network="nature").convolves

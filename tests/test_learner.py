@@ -1,5 +1,11 @@
 import contextlib
+import os
+import platform
+import re
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -35,6 +41,15 @@ class Bike(gymnasium.Env):
 
     def _observ(self):
         return {"gear": self.np_random.integers(3), "speed": self.np_random.normal(size=2)}
+
+
+class Camera(Bike):
+    """The same, seen in a picture."""
+
+    observation_space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+
+    def _observ(self):
+        return self.np_random.integers(256, size=(36, 36, 1), dtype=np.uint8)
 
 
 class TensorBike(TensorEnv):
@@ -345,3 +360,21 @@ def test_an_environments_exception_appears_with_its_place(broken):
 
 def test_a_reward_of_any_finite_size_is_no_error(broken):
     broken("reward", 3, -1e30).iterate()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="TensorFlow has oneDNN only there")
+def test_convolutions_are_done_by_onednn():
+    code = """
+import test_learner
+learner = test_learner.make_learner(test_learner.Camera, network="nature")
+print("learning", flush=True)
+learner.iterate()
+print("evaluating", flush=True)
+learner.evaluate()
+"""
+    environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    here = Path(__file__).parent
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=here, env=environment, text=True)
+    _, learning, evaluating = re.split("learning|evaluating", output)
+    assert len(re.findall("convolution.*backward_weights", learning)) == 8 * 3 * 2, "minibatches, layers, torsos"
+    assert len(re.findall("convolution.*forward", evaluating)) >= 5 * 3, "steps, layers"

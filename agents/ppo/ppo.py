@@ -62,7 +62,7 @@ class PPO:
             make_stop(config),
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.train = tf.function(self._train, jit_compile=self.policy.network.compiles, autograph=False)
+        self.train = tf.function(self._train, jit_compile=not self.policy.network.convolves, autograph=False)
         # What `perform` needs in each step of a rollout, and leaves behind.
         self._step = tf.Variable(0, trainable=False)
         self._noise = _variables(self.policy.noise([config.rollout_length, batch_env.num_envs]))  # [T, B, K]

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from agents.networks.recurrent import reset_state
 from agents.ppo.policy import Policy
-from agents.runs.tensorflow_setup import one_thread_for_small_operations
+from agents.runs.tensorflow_setup import graph_executor
 from agents.tools.attr_dict import AttrDict
 from agents.tools.in_graph_env import InGraphEnv
 from agents.tools.simulation import simulate
@@ -52,7 +52,7 @@ class Evaluation:
             rollout = simulate(envs, actor, STEPS_A_CALL, deterministic=True)
             return AttrDict({name: rollout[name] for name in ("ended", "episode_return", "episode_length")})
 
-        self._actor = actor
+        self._actor, self._convolves = actor, policy.network.convolves
         self._simulate = tf.function(episodes, autograph=False, jit_compile=envs.compiles)
 
     def __call__(self, progress: Callable[[int, int], None] = lambda steps, ended: None) -> Scores:
@@ -67,7 +67,7 @@ class Evaluation:
         returns = np.zeros(self._envs.num_envs, np.float32)
         lengths = np.zeros(self._envs.num_envs, np.int32)
         under_way = np.ones(self._envs.num_envs, bool)
-        with self._envs.raising(), one_thread_for_small_operations():
+        with self._envs.raising(), graph_executor(self._convolves):
             self._envs.reset(seed=self._seeds)
             self._actor.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
             for steps in range(STEPS_A_CALL, LONGEST_EPISODE + 1, STEPS_A_CALL):

@@ -15,7 +15,7 @@ from agents.ppo import PPO
 from agents.runs.environments import in_graph
 from agents.runs.evaluate import Evaluation
 from agents.runs.seeds import Seeds
-from agents.runs.tensorflow_setup import one_thread_for_small_operations
+from agents.runs.tensorflow_setup import graph_executor
 from agents.tools.attr_dict import AttrDict
 from agents.tools.errors import NonFiniteError
 from agents.tools.in_graph_env import InGraphEnv
@@ -81,7 +81,7 @@ class Learner:
         """
         self._step_before = self.step
         start = time.perf_counter()
-        with self._envs.raising(), one_thread_for_small_operations():
+        with self._envs.raising(), graph_executor(self._ppo.policy.network.convolves):
             self._results = self._iteration()
         self._check_finite()
         episodes = self._results.episodes

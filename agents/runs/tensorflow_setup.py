@@ -37,15 +37,19 @@ def start_tensorflow(threads: int) -> None:
         tf.config.list_logical_devices()
 
 
-def one_thread_for_small_operations() -> contextlib.AbstractContextManager[None]:
-    """Context for graph calls that are loops of small operations: runs one after another in the calling thread.
+def graph_executor(convolves: bool) -> contextlib.AbstractContextManager[None]:
+    """Context for graph calls that are loops: small operations run one after another in the calling thread.
 
     Handing each operation to a pool of threads takes as long as the operation. Large ones are still divided among
     TensorFlow's threads, and a compiled program is a single operation.
+
+    Args:
+      convolves: Whether there are convolutions. They are left to TensorFlow's own executor: the one for a single thread
+        keeps oneDNN's operations out of loops, without which convolutions take longer, in bfloat16 ten times as long.
     """
     import tensorflow as tf
 
-    return tf.experimental.function_executor_type("SINGLE_THREADED_EXECUTOR")
+    return tf.experimental.function_executor_type("" if convolves else "SINGLE_THREADED_EXECUTOR")
 
 
 @contextlib.contextmanager

@@ -68,11 +68,11 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
     with library.algorithm(**settings) as (envs, ppo):
         import tensorflow as tf
 
-        from agents.runs.tensorflow_setup import one_thread_for_small_operations
+        from agents.runs.tensorflow_setup import graph_executor
         from agents.tools import simulate
 
         collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
-        with one_thread_for_small_operations():
+        with graph_executor(convolves=False):
             yield rate(collect, num_envs * steps)
 
 
