@@ -217,6 +217,10 @@ class Config(BaseModel):
         le=20,
         description="Initial standard deviation of the Gaussian policy (logarithm of units of the action).",
     )
+    divide_initial_std: bool = Field(
+        False,
+        description="Whether that is divided by the square root of how many dimensions actions have (yes or no).",
+    )
     noise_correlation: float = Field(
         0.0,
         ge=0,

@@ -83,6 +83,13 @@ def test_the_configuration_decides_on_the_deviation():
         assert (log_std.initial, log_std.independent) == (-0.5, False)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (8,), (2, 3)])
+def test_noise_is_as_long_in_all_dimensions_where_its_deviation_is_divided(shape):
+    config = load_config("default", initial_log_std=-0.5, divide_initial_std=True)
+    _, log_std = make_family(spaces.Box(-1, 1, shape), config).parameters
+    assert log_std.size * np.exp(log_std.initial) ** 2 == pytest.approx(np.exp(-0.5) ** 2)
+
+
 @pytest.mark.parametrize("policy", ["squashed_gaussian", "beta"])
 @pytest.mark.parametrize(
     "space", [spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(np.zeros(2), np.array([1, np.inf]), dtype=np.float64)]

@@ -67,6 +67,12 @@ def test_every_preset_loads_and_is_evaluated_ten_times_at_least(name):
     assert config.steps >= 10 * config.eval_interval
 
 
+def test_mujoco_presets_differ_in_the_task_alone():
+    names = [name for name in preset_names() if "share one set" in (PRESETS / f"{name}.yaml").read_text()]
+    settings = [load_config(name).model_dump(exclude={"env"}) for name in names]
+    assert len(names) == 11 and all(other == settings[0] for other in settings)
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_presets_of_other_systems_have_their_default_settings(name):
     config = load_config(name)

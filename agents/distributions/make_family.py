@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gymnasium import spaces
@@ -25,8 +26,8 @@ def make_family(space: spaces.Space, config: Config) -> ActionFamily:
 
     Args:
       space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested or not.
-      config: Its `policy`, `state_dependent_std` and `initial_log_std` decide on the distributions over a Box;
-        `noise_correlation` takes Gaussian ones.
+      config: Its `policy`, `state_dependent_std`, `initial_log_std` and `divide_initial_std` decide on what is over a
+        Box; `noise_correlation` takes Gaussian ones.
 
     Raises:
       UnsupportedSpaceError: There is no policy for the space, or not that of the configuration; the message names it.
@@ -49,7 +50,7 @@ def _leaf_family(space: Any, config: Config) -> ActionFamily:
     if isinstance(space, spaces.MultiBinary):
         return BernoulliFamily(space)
     if config.policy == "gaussian":
-        return GaussianFamily(space, config.initial_log_std, config.state_dependent_std)
+        return GaussianFamily(space, _initial_log_std(space, config), config.state_dependent_std)
     if not space.is_bounded():
         raise UnsupportedSpaceError(
             f"policy '{config.policy}' needs finite bounds, got the action space {space}.\n"
@@ -57,4 +58,10 @@ def _leaf_family(space: Any, config: Config) -> ActionFamily:
         )
     if config.policy == "beta":
         return BetaFamily(space)
-    return SquashedGaussianFamily(space, config.initial_log_std, config.state_dependent_std)
+    return SquashedGaussianFamily(space, _initial_log_std(space, config), config.state_dependent_std)
+
+
+def _initial_log_std(space: spaces.Box, config: Config) -> float:
+    """Where it is divided, the noise of an action is as long in the mean square, however many dimensions there are."""
+    dimensions = math.prod(space.shape) if config.divide_initial_std else 1
+    return config.initial_log_std - 0.5 * math.log(dimensions)
