@@ -38,7 +38,7 @@ def start_tensorflow(threads: int) -> None:
 
 
 def graph_executor(convolves: bool) -> contextlib.AbstractContextManager[None]:
-    """Context for graph calls that are loops: small operations run one after another in the calling thread.
+    """Context for graph calls that are loops: small operations run one after another in a single thread.
 
     Handing each operation to a pool of threads takes as long as the operation. Large ones are still divided among
     TensorFlow's threads, and a compiled program is a single operation.
