@@ -3,6 +3,7 @@
     python scripts/results.py pendulum cartpole --seeds=10
     python scripts/results.py cheetah --seeds=1 --steps=100000 --at-once=1 --env-backend=process
     python scripts/results.py pendulum --label=pendulum_kl --target=-170 --objective=kl
+    python scripts/results.py pendulum_no_velocity --label=feed_forward --target=none --recurrent=none
     python scripts/results.py
 
 Any setting can be overridden. As many runs at a time as there are cores, each on one of them. Runs that have ended are
@@ -57,11 +58,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="seeds 0 to SEEDS - 1 (default: %(default)s)")
     parser.add_argument("--at-once", type=int, default=os.cpu_count(), help="runs at a time (default: all cores)")
     parser.add_argument("--label", help="name of the row, where that is not the preset's")
-    parser.add_argument("--target", type=float, help="return to reach, where it is not that of the environment")
+    parser.add_argument(
+        "--target",
+        type=target,
+        default=argparse.SUPPRESS,
+        help="return to reach, where it is not that of the environment; none where a row is only to be compared with",
+    )
     parser.add_argument("--logdir", type=Path, default=ROOT / "logdir" / "results", help="where the runs are kept")
     parser.add_argument("--outdir", type=Path, default=ROOT, help="where RESULTS.md, results.json and results/ are")
     options, settings = parser.parse_known_args()
-    if (options.label or options.target is not None) and len(options.presets) != 1:
+    if (options.label or "target" in options) and len(options.presets) != 1:
         raise UsageError("--label and --target are about one row; expected one preset")
     given = {preset: complete(preset, settings) for preset in options.presets}  # Refuses mistakes before any training.
     with ThreadPoolExecutor(options.at_once) as pool:
@@ -77,10 +83,15 @@ def main() -> None:
             runs = [run for job in jobs if (run := job.result())]
             if len(runs) == options.seeds:  # Those that failed have said so.
                 row = {"preset": preset, **summarize(runs), "command": command_of(preset, options, settings)}
-                row |= {"own_target": options.target} if options.target is not None else {}
+                row |= {"own_target": options.target} if "target" in options else {}
                 write(options.outdir, {label: row})
     if not all(job.result() for jobs in rows.values() for job in jobs):
         sys.exit("error: some runs failed, see above; the same command tries them again")
+
+
+def target(text: str) -> float | None:
+    """What `--target` says."""
+    return None if text == "none" else float(text)
 
 
 def complete(preset: str, settings: list[str]) -> list[str]:
@@ -171,7 +182,9 @@ def compare(row: dict[str, Any]) -> dict[str, Any]:
 def task_of(row: dict[str, Any]) -> Task:
     """What others reached in the row's environment, and what this row is to reach."""
     task = published(row["env"])
-    return Task(task.figures, Figure(row["own_target"], row["steps"])) if "own_target" in row else task
+    if "own_target" not in row:
+        return task
+    return Task(task.figures, None if row["own_target"] is None else Figure(row["own_target"], row["steps"]))
 
 
 def verdict(mean: float, steps: int, target: Figure | None) -> str:
@@ -271,7 +284,8 @@ def command_of(preset: str, options: argparse.Namespace, settings: list[str]) ->
     """The command that makes one row."""
     given = [f"--seeds={options.seeds}", f"--at-once={options.at_once}"]
     given += [f"--label={options.label}"] * bool(options.label)
-    given += [f"--target={options.target:g}"] if options.target is not None else []
+    if "target" in options:
+        given.append("--target=none" if options.target is None else f"--target={options.target:g}")
     return shlex.join(["python", "scripts/results.py", preset, *given, *settings])
 
 

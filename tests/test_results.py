@@ -106,6 +106,14 @@ def test_a_row_of_its_own_for_other_settings(monkeypatch, tmp_path):
     assert table["pendulum_kl"]["verdict"] == "MISSED" and table["pendulum"]["verdict"] == "reached"
 
 
+def test_a_row_that_is_only_compared_with_has_no_target(monkeypatch, tmp_path):
+    pretend_to_train(tmp_path, "blind", "pendulum", [-1000.0] * 10)
+    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1", "--label=blind", "--target=none")
+    assert (table["blind"]["target"], table["blind"]["verdict"]) == (None, "")
+    assert "0 of 0 targets are reached. None is missed." in text
+    assert "--label=blind --target=none`" in text
+
+
 def test_rows_without_curves_are_kept(monkeypatch, tmp_path):
     old = {"env": "Acrobot-v1", "steps": 500_000, "returns": [-80.0, -70.0], "mean": -75.0, "std": 5.0, "seconds": 96.0}
     old |= {"steps_per_second": 7592.8, "command": "python scripts/results.py acrobot", "published": {"gone": 1}}
@@ -148,6 +156,7 @@ def test_a_learning_curve_has_at_least_ten_points():
         (["pendulum", "--seed=3"], "--seeds"),
         (["pendulum", "cartpole", "--label=both"], "one preset"),
         (["--target=3"], "one preset"),
+        (["pendulum", "cartpole", "--target=none"], "one preset"),
     ],
 )
 def test_mistakes_are_told_before_any_training(monkeypatch, tmp_path, arguments, words):
