@@ -40,7 +40,9 @@ install() {
   wanted="$(cksum <"$root/setup.py") $root"
   if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
     echo "Installing into .venv; TensorFlow is large, so the first time takes some minutes." >&2
-    "$python" -m pip install --quiet --disable-pip-version-check --editable "$root$extras" ||
+    # setuptools warns of folders that could hide an editable package, in any project.
+    PYTHONWARNINGS="ignore:Editable installation" \
+      "$python" -m pip install --quiet --disable-pip-version-check --editable "$root$extras" ||
       fail "installing failed; see above. Is there a connection to a package index?"
     echo "$wanted" >"$stamp"
   fi
