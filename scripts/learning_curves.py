@@ -47,7 +47,7 @@ def draw_learning_curves(
     places = _apart([(line[0] - low) / (high - low) for line in lines], 0.065)
     for place, (_, label, color, _) in zip(places, lines, strict=True):
         panel.text(1.01, place, label, color=color, fontsize="small", va="center", transform=panel.transAxes)
-    panel.set_title(f"{title}, {len(curves)} seed{'s' * (len(curves) > 1)}: mean, range and each", fontsize="medium")
+    figure.suptitle(f"{title}, {len(curves)} seed{'s' * (len(curves) > 1)}: mean, range and each", fontsize="medium")
     panel.set_xlabel("environment steps")
     panel.set_ylabel("return of an evaluation")
     panel.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
