@@ -1,7 +1,83 @@
-"""Batched reinforcement learning in TensorFlow: environments stepped in parallel, inside the graph that learns."""
+"""Batched reinforcement learning in TensorFlow: parallel environments inside the training graph.
 
-from agents.lazy import lazy_names
+The rooms (packages), from the bottom up; each imports only from those above it in this list:
+
+  errors, seeds, spaces, types, attr_dict, ...  what all rooms use
+  settings       what an experiment is
+  environments   one Gymnasium environment: wrappers, families, rendering
+  shared_memory  memory that processes share, and how they take turns in it
+  workers        processes that host environments
+  vector         batches of environments
+  distributions  action distributions
+  learning       what any algorithm needs: returns, normalizers, optimizers, schedules
+  policies       acting: inputs, networks, recurrent state
+  graph          environments and the simulation loop as operations of the graph
+  tensor_envs    environments in TensorFlow
+  ppo            proximal policy optimization
+  backends       where environments run: process, inline, envpool, tf
+  training       the trainer: learner, evaluation, checkpoints, metrics
+  scripts        the commands
+
+Settings, environments, shared_memory, workers, vector and backends do not import TensorFlow, or only
+inside of functions. `agents.tools` lists the names that users of batch-ppo know, and `agents.presets`
+is a link to `configs/`.
+
+Glossary. Letters in shapes, everywhere the same:
+
+  B  environments in a batch        T  steps of a rollout       M  elements of a minibatch
+  N  elements of any batch          L  steps of a sequence      K  numbers of noise a sample takes
+  A  dimensions of an action        O  numbers observed         F  features of a network
+  U  units of a recurrent state
+
+Words, each with one meaning:
+
+  observ         observation (Gymnasium's obs)
+  final_observ   the last observation of an episode that ended (Gymnasium's final_obs)
+  terminated     the episode ended in a terminal state
+  truncated      the episode was cut, as by a time limit
+  done           terminated or truncated
+  is_first       whether a step is the first of an episode
+  sample         an action as the policy's distribution has it
+  action         an action as the environment takes it
+  element        one part of a batch: a step, or a sequence for recurrent networks
+  recurrent state  what a recurrent network carries from step to step
+  value target   what the value function is trained on (advantage + value)
+  rollout        T steps of all B environments
+  iteration      one rollout and the update that learns from it: one graph call
+  update         epochs of minibatches, from a rollout to new weights
+  epoch          one pass over a rollout
+  host           what runs environments for a batch: a worker process, or this process
+"""
+
+from typing import TYPE_CHECKING
+
+from agents.lazy_import import lazy_names
+
+if TYPE_CHECKING:
+    from agents.graph.algorithm import Algorithm as Algorithm
+    from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
+    from agents.graph.simulation import simulate as simulate
+    from agents.ppo.ppo import PPO as PPO
+    from agents.scripts.train import train as train
+    from agents.settings.config_file import load_config as load_config
+    from agents.training.trained_policy import load_policy as load_policy
+    from agents.vector.batch_env import BatchEnv as BatchEnv
+    from agents.vector.batch_env import make_batch_env as make_batch_env
+    from agents.workers.external_process import ExternalProcess as ExternalProcess
 
 __version__ = "0.1.0"
-__all__ = ["load_config"]
-__getattr__ = lazy_names(__name__, {"load_config": "config"})
+
+HOMES = {
+    "Algorithm": "agents.graph.algorithm",
+    "BatchEnv": "agents.vector.batch_env",
+    "ExternalProcess": "agents.workers.external_process",
+    "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
+    "PPO": "agents.ppo.ppo",
+    "load_config": "agents.settings.config_file",
+    "load_policy": "agents.training.trained_policy",
+    "make_batch_env": "agents.vector.batch_env",
+    "simulate": "agents.graph.simulation",
+    "train": "agents.scripts.train",
+}
+__all__ = list(HOMES)
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

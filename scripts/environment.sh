@@ -1,8 +1,13 @@
-# Makes .venv and installs this library into it, once. To be sourced: install EXTRAS, such as "" or "[test]".
-# Afterwards $python is the interpreter to use.
+# Creates a virtual environment and installs this library into it, once. To be sourced; afterwards
+# `install EXTRAS`, with extras such as "" or "[test]", and $python is the interpreter to use.
+#
+# AGENTS_VENV  folder of the environment, absolute or relative to the checkout (default: .venv)
+# PYTHON       interpreter that creates it (default: the first on PATH that is new enough)
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
-python="$root/.venv/bin/python"
+venv="${AGENTS_VENV:-.venv}"
+[[ "$venv" = /* ]] || venv="$root/$venv"
+python="$venv/bin/python"
 
 fail() {
   echo "error: $*" >&2
@@ -24,9 +29,9 @@ make_venv() {
   local base
   base="$(find_python)" || fail "Python 3.10 or newer is needed, and none was found. Install one, or name it: PYTHON=/path/to/python3 $0"
   "$base" -c 'import venv, ensurepip' 2>/dev/null || fail "$base has no venv module. On Debian and Ubuntu: apt-get install python3-venv"
-  echo "Creating .venv with $("$base" --version)." >&2
-  "$base" -m venv --clear "$root/.venv" || fail "could not create $root/.venv"
-  # The pip that comes with Python 3.10 searches for minutes for versions that go together.
+  echo "Creating $venv with $("$base" --version)." >&2
+  "$base" -m venv --clear "$venv" || fail "could not create $venv"
+  # The pip that comes with Python 3.10 searches for minutes for compatible versions.
   "$python" -m pip install --quiet --disable-pip-version-check --upgrade pip || fail "pip could not be upgraded; see above"
 }
 
@@ -34,12 +39,12 @@ install() {
   local extras="$1" stamp wanted
   "$python" -m pip --version >/dev/null 2>&1 || make_venv
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    fail "$root/.venv has $("$python" --version); Python 3.10 or newer is needed. Remove that folder and run this again."
-  # What was installed is remembered together with what asked for it, so that a second start needs no pip.
-  stamp="$root/.venv/installed${extras//[^a-z]/-}"
-  wanted="$(cksum <"$root/setup.py") $root"
+    fail "$venv has $("$python" --version); Python 3.10 or newer is needed. Remove that folder and run this again."
+  # Stores what asked for the installed packages, so that the next start needs no pip.
+  stamp="$venv/installed${extras//[^a-z]/-}"
+  wanted="$(cat "$root/pyproject.toml" "$root/setup.py" | cksum) $root"
   if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-    echo "Installing into .venv; TensorFlow is large, so the first time takes some minutes." >&2
+    echo "Installing into $venv; TensorFlow is large, so the first time takes some minutes." >&2
     # setuptools warns of folders that could hide an editable package, in any project.
     PYTHONWARNINGS="ignore:Editable installation" \
       "$python" -m pip install --quiet --disable-pip-version-check --editable "$root$extras" ||

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies
 
-from agents.tools.attr_dict import AttrDict
+from agents.attr_dict import AttrDict
 
 
 @pytest.mark.parametrize("make", [lambda: AttrDict(a=1, b=2), lambda: AttrDict({"a": 1, "b": 2})])
@@ -35,7 +35,7 @@ class TestUnknownNames:
         with pytest.raises(KeyError):
             AttrDict(a=1)["b"]
 
-    def test_names_with_underscore_are_no_attributes_even_if_they_are_keys(self):
+    def test_keys_with_a_leading_underscore_are_not_attributes(self):
         obj = AttrDict({"_a": 1})
         assert obj["_a"] == 1
         with pytest.raises(AttributeError, match="has no attribute '_a'"):
@@ -53,7 +53,7 @@ class TestLock:
             del obj.a
         assert dict(obj) == before
 
-    def test_attributes_are_locked_items_are_not(self):
+    def test_attributes_are_locked_but_items_are_not(self):
         obj = AttrDict(a=1)
         self.assert_locked(obj)
         obj["a"] = 2
@@ -91,7 +91,7 @@ class TestLock:
             self.assert_locked(outer.a)
 
     @pytest.mark.parametrize("name", ["items", "keys", "unlocked", "copy", "_private"])
-    def test_names_that_reading_would_not_find_again_are_refused(self, name):
+    def test_names_that_cannot_be_attributes_are_refused(self, name):
         obj = AttrDict()
         with obj.unlocked, pytest.raises(AttributeError, match=f"'{name}' can't be an attribute"):
             setattr(obj, name, 1)
@@ -104,8 +104,16 @@ class TestLock:
 
     @pytest.mark.parametrize(
         "duplicate",
-        [copy.copy, copy.deepcopy, AttrDict.copy, lambda obj: cloudpickle.loads(cloudpickle.dumps(obj))]
-        + [lambda obj, p=p: pickle.loads(pickle.dumps(obj, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)],
+        [
+            copy.copy,
+            copy.deepcopy,
+            AttrDict.copy,
+            lambda obj: cloudpickle.loads(cloudpickle.dumps(obj)),
+        ]
+        + [
+            lambda obj, p=p: pickle.loads(pickle.dumps(obj, p))
+            for p in range(pickle.HIGHEST_PROTOCOL + 1)
+        ],
     )
     def test_copies_are_equal_independent_and_locked(self, duplicate):
         obj = AttrDict(a=1, b=AttrDict(c=[2]))
@@ -118,7 +126,7 @@ class TestLock:
         assert obj.a == 1
 
 
-def test_deep_copy_reaches_inside_a_shallow_one_does_not():
+def test_a_deep_copy_copies_nested_values_but_a_shallow_one_does_not():
     obj = AttrDict(b=[2])
     assert copy.copy(obj).b is obj.b
     assert copy.deepcopy(obj).b is not obj.b
@@ -128,9 +136,11 @@ def test_deep_copy_reaches_inside_a_shallow_one_does_not():
 
 
 @hypothesis.given(
-    strategies.dictionaries(strategies.text(max_size=6) | strategies.sampled_from(dir(dict)), strategies.integers())
+    strategies.dictionaries(
+        strategies.text(max_size=6) | strategies.sampled_from(dir(dict)), strategies.integers()
+    )
 )
-def test_dictionary_methods_work_whatever_the_keys_are(entries):
+def test_dictionary_methods_work_with_any_keys(entries):
     obj = AttrDict(entries)
     assert list(obj.items()) == list(entries.items())
     assert obj.get("missing key", 3) == entries.get("missing key", 3)
@@ -159,7 +169,7 @@ class TestTensorFlow:
         assert type(packed) is type(packed.a) is AttrDict
         assert packed == structure
 
-    def test_function_takes_and_returns_it(self):
+    def test_a_tf_function_accepts_and_returns_it(self):
         traces = []
 
         @tf.function
@@ -173,10 +183,12 @@ class TestTensorFlow:
             assert result.twice.value.numpy() == 2 * value
         assert traces == [AttrDict]
 
-    def test_while_loop_carries_it(self):
+    def test_a_while_loop_carries_it(self):
         def body(step, state):
             assert type(state) is AttrDict
-            return step + 1, AttrDict(total=state.total + tf.cast(step, tf.float32), inner=AttrDict(last=step))
+            return step + 1, AttrDict(
+                total=state.total + tf.cast(step, tf.float32), inner=AttrDict(last=step)
+            )
 
         @tf.function
         def run():
@@ -187,7 +199,7 @@ class TestTensorFlow:
         assert type(result) is type(result.inner) is AttrDict
         np.testing.assert_array_equal([result.total, result.inner.last], [10, 4])
 
-    def test_written_as_a_plain_loop(self):
+    def test_an_autograph_loop_carries_it(self):
         @tf.function
         def run():
             state = AttrDict(total=0)

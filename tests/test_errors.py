@@ -1,6 +1,6 @@
 import pytest
 
-from agents.tools import errors
+from agents import errors
 
 
 @pytest.mark.parametrize(
@@ -14,20 +14,27 @@ from agents.tools import errors
         (None, "closed its connection"),
     ],
 )
-def test_exit_codes_in_words(exit_code, words):
+def test_exit_codes_are_described(exit_code, words):
     error = errors.WorkerDiedError(exit_code, 4, 1234, 56)
     assert words in str(error)
     assert error.exit_code == exit_code
 
 
-def test_says_where_and_leaves_out_what_is_not_known():
-    assert str(errors.EnvironmentFailure("It broke", 4, 1234, 56)) == "It broke (environment 4, process 1234, step 56)"
-    assert str(errors.EnvironmentFailure("It broke", 0, step=0)) == "It broke (environment 0, step 0)"
+def test_messages_name_the_place_as_far_as_it_is_known():
+    assert (
+        str(errors.EnvironmentFailure("It broke", 4, 1234, 56))
+        == "It broke (environment 4, process 1234, step 56)"
+    )
+    assert (
+        str(errors.EnvironmentFailure("It broke", 0, step=0)) == "It broke (environment 0, step 0)"
+    )
     assert str(errors.EnvironmentFailure("It broke")) == "It broke"
 
 
-def test_an_environments_error_ends_with_its_traceback():
-    error = errors.EnvironmentRaisedError("It raised", "File x, line 1\nValueError: no\n", 4, "ValueError", 1234, 56)
+def test_a_raised_error_ends_with_its_traceback():
+    error = errors.EnvironmentRaisedError(
+        "It raised", "File x, line 1\nValueError: no\n", 4, "ValueError", 1234, 56
+    )
     first, *_, last = str(error).splitlines()
     assert first == "It raised (environment 4, process 1234, step 56)"
     assert last == "ValueError: no"
@@ -50,3 +57,29 @@ def test_an_environments_error_ends_with_its_traceback():
 def test_can_be_caught_by_kind(error, kind):
     assert isinstance(error, kind)
     assert not isinstance(error, errors.UsageError) or isinstance(error, ValueError)
+
+
+def test_a_message_counts_other_failures_in_one_line():
+    def raised(name, index):
+        return errors.EnvironmentRaisedError("It raised", "Trace\nlast", index, name, 12, 3)
+
+    failure = raised("KeyError", 0)
+    alone = str(failure)
+    assert failure.others == ()
+    failure.others = (
+        raised("ValueError", 1),
+        errors.WorkerDiedError(-9, 2),
+        raised("ValueError", 3),
+        errors.WorkerDiedError(-9, 4),
+        errors.WorkerTimeoutError("Too late", 5),
+        errors.EnvironmentFailure("It broke", 6),
+    )
+    lines = str(failure).splitlines()
+    assert lines[1] == (
+        "Others that failed: 2 environments (ValueError), 2 processes (was killed by SIGKILL), "
+        "1 process (did not reply in time), 1 environment (EnvironmentFailure)"
+    )
+    assert [lines[0], *lines[2:]] == alone.splitlines()
+    died = errors.WorkerDiedError(3)
+    died.others = (failure,)
+    assert str(died).splitlines()[1:] == ["Others that failed: 1 environment (KeyError)"]

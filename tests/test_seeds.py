@@ -2,19 +2,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.runs.seeds import Seeds
+from agents.seeds import Seeds
 
 SEED = st.integers(0, 2**31 - 1)
 
 
 @given(SEED, st.text(max_size=5), st.integers(1, 50), st.integers(0, 10**15))
-def test_seeds_are_functions_of_seed_name_and_counter(seed, name, number, counter):
-    seeds = Seeds(seed).many(name, number, counter)
+def test_seeds_are_functions_of_seed_name_and_counter(seed, name, num_seeds, counter):
+    seeds = Seeds(seed).many(name, num_seeds, counter)
     assert seeds.dtype == np.int64
-    assert seeds.shape == (number,)
+    assert seeds.shape == (num_seeds,)
     assert np.all((seeds >= 0) & (seeds < 2**31))
-    np.testing.assert_array_equal(seeds, Seeds(seed).many(name, number, counter))
-    np.testing.assert_array_equal(seeds, Seeds(seed).many(name, number + 5, counter)[:number])
+    np.testing.assert_array_equal(seeds, Seeds(seed).many(name, num_seeds, counter))
+    np.testing.assert_array_equal(seeds, Seeds(seed).many(name, num_seeds + 5, counter)[:num_seeds])
     assert Seeds(seed).one(name, counter) == seeds[0]
 
 

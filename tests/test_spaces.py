@@ -5,8 +5,8 @@ from gymnasium import spaces
 from hypothesis import strategies
 from hypothesis.extra import numpy as hypothesis_numpy
 
-from agents.tools import spaces as tools
-from agents.tools.errors import UnsupportedSpaceError
+from agents import spaces as tools
+from agents.errors import UnsupportedSpaceError
 
 SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=2, max_side=3)
 LEAVES = strategies.one_of(
@@ -14,7 +14,9 @@ LEAVES = strategies.one_of(
     SHAPES.map(lambda shape: spaces.Box(-np.inf, np.inf, shape, np.float64)),
     SHAPES.map(lambda shape: spaces.Box(0, 200, shape, np.uint8)),
     strategies.builds(
-        lambda n, start: spaces.Discrete(n, start=start), strategies.integers(1, 5), strategies.integers(-3, 3)
+        lambda n, start: spaces.Discrete(n, start=start),
+        strategies.integers(1, 5),
+        strategies.integers(-3, 3),
     ),
     strategies.lists(strategies.integers(1, 5), min_size=1, max_size=3).map(spaces.MultiDiscrete),
     strategies.just(spaces.MultiDiscrete([3, 4], start=[5, -2])),
@@ -23,7 +25,9 @@ LEAVES = strategies.one_of(
 STRUCTURES = strategies.recursive(
     LEAVES,
     lambda children: strategies.one_of(
-        strategies.dictionaries(strategies.sampled_from("zyxab"), children, min_size=1, max_size=3).map(spaces.Dict),
+        strategies.dictionaries(
+            strategies.sampled_from("zyxab"), children, min_size=1, max_size=3
+        ).map(spaces.Dict),
         strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
     ),
     max_leaves=5,
@@ -31,7 +35,7 @@ STRUCTURES = strategies.recursive(
 
 
 class Cards(spaces.Discrete):
-    """A space of someone else's, made of one that we know."""
+    """A user's space that is derived from a supported one."""
 
 
 def equal(left, right):
@@ -44,12 +48,14 @@ def equal(left, right):
 
 @hypothesis.given(STRUCTURES, strategies.integers(0, 1000))
 @hypothesis.settings(deadline=None)
-def test_packing_undoes_flattening(space, seed):
+def test_pack_inverts_flatten(space, seed):
     space.seed(seed)
     value = space.sample()
     leaves = tools.flatten(space, value)
     assert [np.shape(leaf) for leaf in leaves] == [leaf.shape for leaf in tools.leaf_spaces(space)]
-    assert all(np.asarray(leaf) in of for leaf, of in zip(leaves, tools.leaf_spaces(space), strict=True))
+    assert all(
+        np.asarray(leaf) in of for leaf, of in zip(leaves, tools.leaf_spaces(space), strict=True)
+    )
     assert equal(tools.pack(space, leaves), value)
 
 
@@ -67,25 +73,34 @@ def test_the_order_of_leaves_is_that_of_tensorflow(space):
 @hypothesis.settings(deadline=None)
 def test_elements_of_a_batch_are_elements_of_the_space(space, size):
     samples = [space.sample() for _ in range(size)]
-    batch = [np.stack(leaves) for leaves in zip(*(tools.flatten(space, one) for one in samples), strict=True)]
-    for row, (sample, element) in enumerate(zip(samples, tools.elements(space, batch), strict=True)):
+    batch = [
+        np.stack(leaves)
+        for leaves in zip(*(tools.flatten(space, one) for one in samples), strict=True)
+    ]
+    for row, (sample, element) in enumerate(
+        zip(samples, tools.elements(space, batch), strict=True)
+    ):
         assert equal(element, sample)
         assert equal(tools.element(space, batch, row), sample)
         assert element in space
-        for leaf, of, whole in zip(tools.flatten(space, element), tools.leaf_spaces(space), batch, strict=True):
+        for leaf, of, whole in zip(
+            tools.flatten(space, element), tools.leaf_spaces(space), batch, strict=True
+        ):
             assert isinstance(leaf, np.int64 if isinstance(of, spaces.Discrete) else np.ndarray)
             assert np.shares_memory(leaf, whole) == (not isinstance(of, spaces.Discrete))
 
 
 @hypothesis.given(LEAVES, strategies.integers(1, 6), strategies.data())
 @hypothesis.settings(deadline=None, max_examples=200)
-def test_finds_the_first_element_outside_as_the_space_itself_does(space, size, data):
+def test_first_outside_agrees_with_the_space(space, size, data):
     dtype = np.float64 if isinstance(space, spaces.Box) and space.dtype.kind == "f" else np.int64
     batch = np.stack([space.sample() for _ in range(size)]).astype(dtype)
     odd = [-1000, -1, 0, 1, 4, 1000] + ([np.nan, np.inf, -np.inf] if dtype == np.float64 else [])
     for _ in range(data.draw(strategies.integers(0, 3))):
         flat = batch.reshape(-1)
-        flat[data.draw(strategies.integers(0, flat.size - 1))] = data.draw(strategies.sampled_from(odd))
+        flat[data.draw(strategies.integers(0, flat.size - 1))] = data.draw(
+            strategies.sampled_from(odd)
+        )
     low, high = (np.broadcast_to(bound, space.shape) for bound in tools.bounds(space))
     outside = [
         row
@@ -116,9 +131,10 @@ def test_bounds_are_inclusive_and_finite(space, low, high):
 
 
 @pytest.mark.parametrize(
-    "space", [spaces.Text(5), spaces.Sequence(spaces.Discrete(2)), spaces.Graph(spaces.Discrete(2), None)]
+    "space",
+    [spaces.Text(5), spaces.Sequence(spaces.Discrete(2)), spaces.Graph(spaces.Discrete(2), None)],
 )
-def test_unsupported_spaces_are_named_wherever_they_are(space):
+def test_unsupported_spaces_are_named_at_any_depth(space):
     for nested in (space, spaces.Dict(a=spaces.Discrete(2), b=space), spaces.Tuple([space])):
         with pytest.raises(UnsupportedSpaceError) as caught:
             tools.leaf_spaces(nested)
@@ -135,7 +151,9 @@ def test_unsupported_spaces_are_named_wherever_they_are(space):
         spaces.Discrete(3, start=-1),
         spaces.MultiDiscrete([[2, 3], [1, 4]], start=[[0, -1], [2, 0]]),
         spaces.MultiBinary([2, 2]),
-        spaces.Dict(a=spaces.Discrete(2), b=spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])),
+        spaces.Dict(
+            a=spaces.Discrete(2), b=spaces.Tuple([spaces.Box(-1, 1, (2,)), spaces.MultiBinary(3)])
+        ),
     ],
     ids=str,
 )
@@ -154,7 +172,7 @@ def test_action_spaces_with_a_policy(space):
     ],
     ids=str,
 )
-def test_action_spaces_without_a_policy_are_named_wherever_they_are(unsupported):
+def test_action_spaces_without_a_policy_are_named_at_any_depth(unsupported):
     for space in (unsupported, spaces.Tuple([spaces.Discrete(2), spaces.Dict(a=unsupported)])):
         with pytest.raises(UnsupportedSpaceError) as caught:
             tools.check_action_space(space)
@@ -162,7 +180,7 @@ def test_action_spaces_without_a_policy_are_named_wherever_they_are(unsupported)
         assert len(str(caught.value).splitlines()) <= 3
 
 
-def test_an_action_space_of_nothing_is_refused():
+def test_an_empty_action_space_is_refused():
     with pytest.raises(UnsupportedSpaceError, match=r"action space Dict\(\)"):
         tools.check_action_space(spaces.Dict())
 

@@ -4,45 +4,49 @@ import sys
 
 import pytest
 
-from agents.runs.tensorflow_setup import quiet_tensorflow, start_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 
-NOISE = [
+START_UP_MESSAGES = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
     "I0000 00:00:1 port.cc:153] oneDNN custom operations are on. You may see slightly different numerical results",
     "E0000 00:00:1 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error",
 ]
 
 
-def test_starts_without_a_word_and_with_the_threads_asked_for():
+def test_starts_silently_with_the_given_number_of_threads():
     code = """
-import agents.runs
-agents.runs.start_tensorflow(3)
+from agents.tensorflow_setup import start_tensorflow
+start_tensorflow(3)
 import tensorflow as tf
 print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
 tf.function(lambda: tf.constant(1.0) + 1, jit_compile=True)()
 """
-    # Without a setting of the user's.
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    # Not the log level of whoever runs the tests.
+    environment = {
+        name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
     assert (process.returncode, process.stdout, process.stderr) == (0, "3 3\n", "")
 
 
-def test_may_be_called_where_tensorflow_runs_already():
+def test_has_no_effect_after_tensorflow_has_started():
     import tensorflow as tf
 
     tf.constant(0)
     start_tensorflow(1)
 
 
-def test_only_what_is_known_as_noise_is_held_back(capfd):
+def test_only_start_up_messages_are_dropped(capfd):
     with quiet_tensorflow():
-        for line in [*NOISE, "something else", ""]:
+        for line in [*START_UP_MESSAGES, "something else", ""]:
             os.write(2, f"{line}\n".encode())
         print("and in Python", file=sys.stderr)
     assert sorted(capfd.readouterr().err.splitlines()) == ["", "and in Python", "something else"]
 
 
-def test_what_was_said_before_an_exception_is_passed_on(capfd):
+def test_messages_before_an_exception_are_written(capfd):
     with pytest.raises(OSError, match="no library"), quiet_tensorflow():
         os.write(2, b"why it failed\n")
         raise OSError("no library")

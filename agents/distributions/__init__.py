@@ -1,1 +1,1 @@
-"""Action distributions, and families of them: one for each kind of action space."""
+"""Action distributions, one module per kind of action."""

@@ -1,4 +1,4 @@
-"""Categorical distributions: one choice out of several, or several such choices."""
+"""Categorical distributions over the elements of Discrete and MultiDiscrete spaces."""
 
 from __future__ import annotations
 
@@ -8,154 +8,183 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.distributions.action_family import Parameter
 from agents.distributions.box import reshape_last
+from agents.distributions.parametric_distribution import Parameter
 
 
 class Categorical:
-    """One of n choices; samples are int32 [...]."""
+    """Categorical distributions over n categories; samples are int32 [...].
+
+    Attributes:
+      log_probs: Normalized log-probabilities, float32 [..., n].
+    """
 
     def __init__(self, logits: tf.Tensor):
-        """Takes unnormalised log-probabilities [..., n], some of which may be -inf."""
+        """Initializes the distributions from logits [..., n], some of which may be -inf."""
         self.log_probs = tf.nn.log_softmax(logits)
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Samples [...], by the Gumbel-max trick, from noise [..., n]."""
+        """Returns samples, int32 [...], by the Gumbel-max trick from Gumbel noise [..., n]."""
         return tf.argmax(self.log_probs + noise, axis=-1, output_type=tf.int32)
 
     def mode(self) -> tf.Tensor:
-        """The most likely choices, [...]."""
+        """Returns the most likely categories, int32 [...]."""
         return tf.argmax(self.log_probs, axis=-1, output_type=tf.int32)
 
     def log_prob(self, sample: tf.Tensor) -> tf.Tensor:
-        """Log-probability of `sample` [...]: float32 [...]."""
-        # A product with a one-hot vector would give NaN for a choice of probability zero.
+        """Returns the log-probability of samples [...], float32 [...]."""
+        # A product with a one-hot vector is NaN if any category has probability zero.
         return tf.gather(self.log_probs, sample, batch_dims=len(sample.shape))
 
     def entropy(self) -> tf.Tensor:
-        """Entropy in nats, float32 [...]."""
-        return -tf.reduce_sum(tf.exp(self.log_probs) * _finite(self.log_probs), axis=-1)
+        """Returns the entropy in nats, float32 [...]."""
+        return -tf.reduce_sum(tf.exp(self.log_probs) * _clip_to_finite(self.log_probs), axis=-1)
 
     def kl(self, other: Categorical) -> tf.Tensor:
-        """KL(self || other) in nats, float32 [...]."""
-        difference = _finite(self.log_probs) - _finite(other.log_probs)
+        """Returns KL(self || other) in nats, float32 [...]."""
+        difference = _clip_to_finite(self.log_probs) - _clip_to_finite(other.log_probs)  # [..., n]
         return tf.reduce_sum(tf.exp(self.log_probs) * difference, axis=-1)
 
     def statistics(self) -> dict[str, tf.Tensor]:
-        """Mode and the probabilities of all choices."""
+        """Returns the mode [...] and the probabilities of all categories [..., n]."""
         return {"mode": self.mode(), "probability": tf.exp(self.log_probs)}
 
 
 class MultiCategorical:
-    """K independent choices, of n_1, ..., n_K; samples are int32 [..., K]."""
+    """Independent categorical distributions over n_1, ..., n_A categories; samples are [..., A].
+
+    The logits are padded to [..., A, n] with n the largest n_i, so that one operation processes all
+    components.
+    """
 
     def __init__(self, logits: tf.Tensor, sizes: Sequence[int], mask: tf.Tensor | None = None):
-        """Takes unnormalised log-probabilities [..., sum(sizes)] and what is valid of them, of the same shape."""
+        """Initializes the distributions.
+
+        Args:
+          logits: float32 [..., sum(sizes)], those of the components one after another.
+          sizes: Number of categories of each component, n_1, ..., n_A.
+          mask: bool or int8 [..., sum(sizes)], whether each category is valid.
+        """
         self._sizes = sizes
-        exists = _exists(sizes)
-        rows = tf.where(exists, _rows(logits, sizes), -np.inf)  # [..., K, n], n the largest size.
+        is_category = _is_category(sizes)  # [A, n]
+        rows = tf.where(is_category, _pad_rows(logits, sizes), -np.inf)  # [..., A, n]
         if mask is not None:
-            rows = only_valid(rows, tf.cast(_rows(mask, sizes), tf.bool) & exists)
-        self._choices = Categorical(rows)
+            rows = mask_logits(rows, tf.cast(_pad_rows(mask, sizes), tf.bool) & is_category)
+        self._categorical = Categorical(rows)
 
     def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Samples [..., K], by the Gumbel-max trick, from noise [..., sum(sizes)]."""
-        return self._choices.sample(_rows(noise, self._sizes))
+        """Returns samples, int32 [..., A], from Gumbel noise [..., sum(sizes)]."""
+        return self._categorical.sample(_pad_rows(noise, self._sizes))
 
     def mode(self) -> tf.Tensor:
-        """The most likely choices, [..., K]."""
-        return self._choices.mode()
+        """Returns the most likely categories, int32 [..., A]."""
+        return self._categorical.mode()
 
     def log_prob(self, sample: tf.Tensor) -> tf.Tensor:
-        """Log-probability of `sample` [..., K]: float32 [...]."""
-        return tf.reduce_sum(self._choices.log_prob(sample), axis=-1)
+        """Returns the log-probability of samples [..., A], float32 [...]."""
+        return tf.reduce_sum(self._categorical.log_prob(sample), axis=-1)
 
     def entropy(self) -> tf.Tensor:
-        """Entropy in nats, float32 [...]."""
-        return tf.reduce_sum(self._choices.entropy(), axis=-1)
+        """Returns the entropy in nats, float32 [...]."""
+        return tf.reduce_sum(self._categorical.entropy(), axis=-1)
 
     def kl(self, other: MultiCategorical) -> tf.Tensor:
-        """KL(self || other) in nats, float32 [...]."""
-        return tf.reduce_sum(self._choices.kl(other._choices), axis=-1)
+        """Returns KL(self || other) in nats, float32 [...]."""
+        return tf.reduce_sum(self._categorical.kl(other._categorical), axis=-1)
 
     def statistics(self) -> dict[str, tf.Tensor]:
-        """Mode and the probabilities of all choices, [..., sum(sizes)]."""
-        probability = self._choices.statistics()["probability"]
+        """Returns the mode [..., A] and the probabilities of all categories [..., sum(sizes)]."""
+        probability = self._categorical.statistics()["probability"]  # [..., A, n]
         size = len(self._sizes) * max(self._sizes)
         flat = tf.reshape(probability, tf.concat([tf.shape(probability)[:-2], [size]], axis=0))
-        exists = np.flatnonzero(_exists(self._sizes))
-        return {"mode": self.mode(), "probability": tf.gather(flat, exists, axis=-1)}
+        categories = np.flatnonzero(_is_category(self._sizes))  # [sum(sizes)]
+        return {"mode": self.mode(), "probability": tf.gather(flat, categories, axis=-1)}
 
 
-class CategoricalFamily:
-    """Categorical distributions over the elements of a Discrete space."""
+class ParametricCategorical:
+    """Categorical distributions over a Discrete space that network outputs parametrize."""
 
     def __init__(self, space: spaces.Discrete):
-        """Takes a Discrete space of n elements."""
+        """Initializes the parameters for a Discrete space of n elements."""
         self._space = space
         self.noise_size = self.mask_size = int(space.n)
         self.parameters: tuple[Parameter, ...] = (Parameter("logits", int(space.n)),)
 
-    def distribution(self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None) -> Categorical:
-        """From logits [..., n] and what is valid of them, [..., n]."""
+    def distribution(
+        self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
+    ) -> Categorical:
+        """Returns the distributions with the given logits [..., n] and action mask [..., n]."""
         (logits,) = parameters
-        return Categorical(logits if mask is None else only_valid(logits, mask))
+        return Categorical(logits if mask is None else mask_logits(logits, mask))
 
     def noise(self, generator: tf.random.Generator, batch_shape: Sequence[int]) -> tf.Tensor:
-        """Numbers of the standard Gumbel distribution, float32 [*batch_shape, n]."""
-        return gumbel(generator, [*batch_shape, self.noise_size])
+        """Returns standard Gumbel noise, float32 [*batch_shape, n]."""
+        return gumbel_noise(generator, [*batch_shape, self.noise_size])
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
-        """Samples [...], from the space's start on, of its type."""
+        """Converts samples [...] to the space's dtype and adds its start."""
         return tf.cast(sample, self._space.dtype) + int(self._space.start)
 
 
-class MultiCategoricalFamily:
-    """Independent categorical distributions over the numbers of a MultiDiscrete space."""
+class ParametricMultiCategorical:
+    """Categorical distributions over a MultiDiscrete space that network outputs parametrize."""
 
     def __init__(self, space: spaces.MultiDiscrete):
-        """Takes a MultiDiscrete space of K numbers, in any shape."""
+        """Initializes the parameters for a MultiDiscrete space of A components, of any shape."""
         self._space = space
-        self._sizes = tuple(int(size) for size in space.nvec.reshape(-1))
+        self._sizes = tuple(int(size) for size in space.nvec.reshape(-1))  # [A]
         self.noise_size = self.mask_size = sum(self._sizes)
         self.parameters: tuple[Parameter, ...] = (Parameter("logits", sum(self._sizes)),)
 
-    def distribution(self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None) -> MultiCategorical:
-        """From logits [..., sum(nvec)] and what is valid of them, of the same shape."""
+    def distribution(
+        self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
+    ) -> MultiCategorical:
+        """Returns the distributions with the given logits and mask, [..., sum(nvec)] each."""
         (logits,) = parameters
         return MultiCategorical(logits, self._sizes, mask)
 
     def noise(self, generator: tf.random.Generator, batch_shape: Sequence[int]) -> tf.Tensor:
-        """Numbers of the standard Gumbel distribution, float32 [*batch_shape, sum(nvec)]."""
-        return gumbel(generator, [*batch_shape, self.noise_size])
+        """Returns standard Gumbel noise, float32 [*batch_shape, sum(nvec)]."""
+        return gumbel_noise(generator, [*batch_shape, self.noise_size])
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
-        """Samples [..., K], from the space's start on: [..., *shape] of its type."""
-        return tf.cast(reshape_last(sample, self._space.shape), self._space.dtype) + self._space.start
+        """Converts samples [..., A] to [..., *shape] of the space's dtype and adds its start."""
+        action = tf.cast(reshape_last(sample, self._space.shape), self._space.dtype)
+        return action + self._space.start  # [..., *shape]
 
 
-def only_valid(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Logits [..., n], -inf where `mask` [..., n] is false or 0; as they are where nothing in a row is valid."""
+def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Sets the logits of invalid categories to -inf, except in rows without any valid category.
+
+    Args:
+      logits: float32 [..., n].
+      mask: bool or int8 [..., n], whether each category is valid.
+
+    Returns:
+      float32 [..., n].
+    """
     mask = tf.cast(mask, tf.bool)
-    return tf.where(mask | ~tf.reduce_any(mask, axis=-1, keepdims=True), logits, -np.inf)
+    any_valid = tf.reduce_any(mask, axis=-1, keepdims=True)  # [..., 1]
+    return tf.where(mask | ~any_valid, logits, -np.inf)
 
 
-def gumbel(generator: tf.random.Generator, shape: list[int]) -> tf.Tensor:
-    """Numbers of the standard Gumbel distribution, float32 of a given shape."""
+def gumbel_noise(generator: tf.random.Generator, shape: Sequence[int]) -> tf.Tensor:
+    """Returns standard Gumbel noise, float32 of the given shape."""
     return -tf.math.log(-tf.math.log(generator.uniform(shape, minval=1e-20)))
 
 
-def _finite(log_probs: tf.Tensor) -> tf.Tensor:
-    """Log-probabilities whose product with probabilities of zero is zero, and so are its gradients."""
+def _clip_to_finite(log_probs: tf.Tensor) -> tf.Tensor:
+    """Clips log-probabilities, so that products with zero probabilities have zero gradients."""
     return tf.maximum(log_probs, tf.float32.min)
 
 
-def _exists(sizes: Sequence[int]) -> np.ndarray:
-    """What `_rows` gives is padding where this is false: bool [K, n]."""
+def _is_category(sizes: Sequence[int]) -> np.ndarray:
+    """Returns bool [A, n], false for the padding in `_pad_rows`."""
     return np.arange(max(sizes)) < np.array(sizes)[:, None]
 
 
-def _rows(flat: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:
-    """Numbers [..., sum(sizes)] as rows [..., K, n] with n the largest size, padded with other rows' numbers."""
-    starts = np.cumsum([0, *sizes[:-1]])
-    return tf.gather(flat, np.minimum(starts[:, None] + np.arange(max(sizes)), sum(sizes) - 1), axis=-1)
+def _pad_rows(flat: tf.Tensor, sizes: Sequence[int]) -> tf.Tensor:
+    """Splits [..., sum(sizes)] into rows [..., A, n], padded with entries of other rows."""
+    starts = np.cumsum([0, *sizes[:-1]])  # [A]
+    indices = np.minimum(starts[:, None] + np.arange(max(sizes)), sum(sizes) - 1)  # [A, n]
+    return tf.gather(flat, indices, axis=-1)

@@ -1,33 +1,46 @@
-"""What every action distribution can do."""
+"""The interface of action distributions."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import tensorflow as tf
+
+from agents.types import NestedTensor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Distribution(Protocol):
     """A batch of distributions over actions, with batch dimensions [...].
 
-    Samples are as the policy has them; `ActionFamily.to_environment` makes actions of them. All methods are plain
-    tensor operations of static shapes, which compile with XLA.
+    `ParametricDistribution.to_environment` converts samples to environment actions. All methods
+    are stateless tensor operations of static shapes, which XLA can compile.
     """
 
-    def sample(self, noise: tf.Tensor) -> Any:
-        """One sample each, from noise [..., K] of its own; see `ActionFamily.noise`."""
+    def sample(self, noise: tf.Tensor) -> NestedTensor:
+        """Returns samples [...], a deterministic function of `ParametricDistribution.noise`.
 
-    def mode(self) -> Any:
-        """The sample that stands for each distribution when nothing is left to chance."""
+        Args:
+          noise: float32 [..., K], independent for each distribution of the batch.
+        """
 
-    def log_prob(self, sample: Any) -> tf.Tensor:
-        """Logarithm of the probability (density) of one sample each, float32 [...]."""
+    def mode(self) -> NestedTensor:
+        """Returns the deterministic sample of each distribution, shaped like `sample`."""
+
+    def log_prob(self, sample: NestedTensor) -> tf.Tensor:
+        """Returns the log-probability or log-density of one sample each, float32 [...]."""
 
     def entropy(self) -> tf.Tensor:
-        """Entropy in nats, float32 [...]."""
+        """Returns the entropy in nats, float32 [...]."""
 
-    def kl(self, other: Any) -> tf.Tensor:
-        """Kullback-Leibler divergence KL(self || other) in nats, float32 [...]; `other` is of the same kind."""
+    def kl(self, other: Self) -> tf.Tensor:
+        """Returns the Kullback-Leibler divergence KL(self || other) in nats, float32 [...].
+
+        Args:
+          other: A batch of distributions of the same kind and shape.
+        """
 
     def statistics(self) -> dict[str, tf.Tensor]:
-        """What is worth a histogram, by name."""
+        """Returns the tensors [..., *] to log as histograms, by name."""

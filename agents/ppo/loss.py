@@ -1,86 +1,88 @@
-"""What an update minimises: policy loss, value loss and entropy bonus, and penalties where there are any."""
+"""The loss that an update minimizes: policy loss, value loss, entropy bonus and penalties."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 
-from agents.config import Config
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.returns import standardize
+from agents.learning.schedules import Constant, make_schedule
+from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
-from agents.ppo.schedules import Constant, make_schedule
-from agents.tools.attr_dict import AttrDict
-
-Scalars = dict[str, tf.Tensor]
-
-
-class KLPenalty:
-    """Penalty on the exact KL divergence from the policy that acted, adapted after every update.
-
-    See `objectives.kl_penalty` and `objectives.adapted_penalty`. The cutoff is looked at for the mean of a minibatch,
-    which has no whole episodes; batch-ppo does so for every episode.
-    """
-
-    def __init__(self, network: Any, config: Config):
-        """Takes what evaluates batches, and the `kl_` settings."""
-        self._network, self._config = network, config
-        self._penalty = tf.Variable(config.kl_init_penalty, trainable=False)
-
-    def __call__(self, minibatch: AttrDict, policy: Any) -> tf.Tensor:
-        """The loss [] of the new policy for a minibatch."""
-        cutoff, penalty = self._config.kl_cutoff_factor * self._config.kl_target, tf.convert_to_tensor(self._penalty)
-        return objectives.kl_penalty(self._kl(minibatch, policy), penalty, cutoff, self._config.kl_cutoff_coef)
-
-    def after_update(self, batch: AttrDict) -> Scalars:
-        """Adapts to the divergence that the update has led to for the whole batch, and reports it, with tags."""
-        kl = tf.reduce_mean(self._kl(batch, self._network.evaluate(batch)[0]))
-        penalty = objectives.adapted_penalty(tf.convert_to_tensor(self._penalty), kl, self._config.kl_target)
-        self._penalty.assign(penalty)
-        return {"losses/kl": kl, "schedule/kl_penalty": penalty}
-
-    def variables(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds of it, by name."""
-        return {"kl_penalty": self._penalty}
-
-    def _kl(self, batch: AttrDict, policy: Any) -> tf.Tensor:
-        """KL(old || new) in every state, [M]."""
-        return self._network.distribution(batch.old_parameters, batch.observ).kl(policy)
+from agents.ppo.batch import Batch
+from agents.ppo.penalties import KLPenalty, Penalty
+from agents.settings.config import Config
 
 
 class Loss:
-    """Policy loss, value loss and entropy bonus, weighted, and penalties.
-
-    A minibatch has what the network evaluates, and of every element the `sample`, its `old_log_prob`, the old `value`,
-    `advantage` and `target`; for a KL penalty also `old_parameters`.
+    """Weighted sum of policy loss, value loss, entropy bonus and penalties.
 
     Attributes:
-      scalars: Names of the numbers that it reports of every minibatch.
+      scalars: Names of the metrics of each minibatch.
     """
 
     scalars: tuple[str, ...] = ("policy", "value", "entropy", "approx_kl", "clip_fraction")
 
     def __init__(
-        self, network: Any, config: Config, clip_ratio: Constant, entropy_coef: Constant, penalties: list[KLPenalty]
+        self,
+        network: ActorCritic,
+        config: Config,
+        clip_ratio: Constant,
+        entropy_coef: Constant,
+        penalties: Sequence[Penalty],
+        reducer: Reducer = SINGLE_LEARNER,
     ):
-        """Takes what evaluates minibatches, the settings that stay, schedules of those that may not, and penalties."""
-        self._network, self._config = network, config
-        self._clip_ratio, self._entropy_coef, self._penalties = clip_ratio, entropy_coef, penalties
+        """Combines the terms.
 
-    def __call__(self, minibatch: AttrDict, progress: tf.Tensor) -> tuple[tf.Tensor, Scalars]:
-        """From leaves [M, ...] and the training's progress [] to the loss [] and the numbers to report, [] each."""
-        config, clip_ratio = self._config, self._clip_ratio(progress)
-        policy, value = self._network.evaluate(minibatch)
+        Args:
+          network: Evaluates minibatches.
+          config: The experiment's settings.
+          clip_ratio: Schedule of the clipping range.
+          entropy_coef: Schedule of the entropy bonus.
+          penalties: Further terms.
+          reducer: Combines the advantages' moments of several learners.
+        """
+        self._network, self._config, self._reducer = network, config, reducer
+        self._clip_ratio, self._entropy_coef = clip_ratio, entropy_coef
+        self._penalties = penalties
+
+    def prepare(self, minibatch: Batch) -> Batch:
+        """Standardizes the advantages of M elements, if the configuration says so."""
+        if not self._config.normalize_advantages:
+            return minibatch
+        return minibatch._replace(advantage=standardize(minibatch.advantage, self._reducer))
+
+    def compute(
+        self, minibatch: Batch, progress: tf.Tensor
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Computes the loss of a minibatch.
+
+        Args:
+          minibatch: M elements, prepared.
+          progress: Fraction of the training that is over, float32 [].
+
+        Returns:
+          The loss, float32 [], and metrics by name, float32 [] each.
+        """
+        config, clip_ratio = self._config, self._clip_ratio.value(progress)
+        policy, value = self._network.evaluate(
+            minibatch.inputs, minibatch.states, minibatch.is_first
+        )
         log_prob, old_log_prob = policy.log_prob(minibatch.sample), minibatch.old_log_prob  # [M]
-        advantage = minibatch.advantage
-        if config.normalize_advantages:
-            advantage = objectives.standardize(advantage)
-        policy_loss = objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
-        value_loss = objectives.value_loss(value, minibatch.value, minibatch.target, config.value_clip)
+        policy_loss = objectives.clipped_policy_loss(
+            log_prob, old_log_prob, minibatch.advantage, clip_ratio
+        )
+        value_loss = objectives.value_loss(
+            value, minibatch.value, minibatch.target, config.value_clip
+        )
         entropy = tf.reduce_mean(policy.entropy())
-        loss = policy_loss + config.value_coef * value_loss - self._entropy_coef(progress) * entropy
+        entropy_bonus = self._entropy_coef.value(progress) * entropy
+        loss = policy_loss + config.value_coef * value_loss - entropy_bonus
         for penalty in self._penalties:
-            loss += penalty(minibatch, policy)
+            loss += penalty.loss(minibatch, policy)
         return loss, {
             "policy": policy_loss,
             "value": value_loss,
@@ -89,22 +91,30 @@ class Loss:
             "clip_fraction": objectives.clip_fraction(log_prob, old_log_prob, clip_ratio),
         }
 
-    def after_update(self, batch: AttrDict) -> Scalars:
-        """Adapts penalties to what the update has led to for the whole batch, and reports on that, with tags."""
-        return {tag: value for penalty in self._penalties for tag, value in penalty.after_update(batch).items()}
+    def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Adapts the penalties to the finished update; returns their metrics by tag."""
+        metrics: dict[str, tf.Tensor] = {}
+        for penalty in self._penalties:
+            metrics |= penalty.after_update(batch)
+        return metrics
 
     def variables(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds of it, by name."""
-        return {name: variable for penalty in self._penalties for name, variable in penalty.variables().items()}
+        """The state that a checkpoint holds, by name."""
+        variables: dict[str, tf.Variable] = {}
+        for penalty in self._penalties:
+            variables |= penalty.variables()
+        return variables
 
 
-def make_loss(network: Any, config: Config) -> Loss:
-    """The loss that the configuration describes, for a network with `evaluate` and `distribution`."""
+def make_loss(network: ActorCritic, config: Config, reducer: Reducer = SINGLE_LEARNER) -> Loss:
+    """The loss that the configuration describes."""
     clip_ratio = make_schedule(config.clip_ratio_schedule, config.clip_ratio)
+    penalties = [] if config.objective == "clip" else [KLPenalty(network, config, reducer)]
     return Loss(
         network,
         config,
         Constant(math.inf) if config.objective == "kl" else clip_ratio,
         make_schedule(config.entropy_coef_schedule, config.entropy_coef),
-        [] if config.objective == "clip" else [KLPenalty(network, config)],
+        penalties,
+        reducer,
     )

@@ -1,174 +1,207 @@
-"""Proximal policy optimization: how it acts, and how it learns from that."""
+"""Proximal policy optimization: acting, and learning from rollouts."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
-from agents.config import Config
-from agents.networks.recurrent import reset_state
-from agents.parts.correlated_noise import CorrelatedNoise
-from agents.ppo import objectives
-from agents.ppo.finite import first_nonfinite, watched
-from agents.ppo.look_back import LookBack
+from agents.graph.algorithm import Algorithm, Report
+from agents.graph.in_graph_env import InGraphEnv
+from agents.graph.transition import Rollout
+from agents.learning.correlated_noise import CorrelatedNoise
+from agents.learning.nonfinite import find_nonfinite
+from agents.learning.optimizers import make_optimizers
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.returns import explained_variance
+from agents.policies.policy import Policy
+from agents.policies.recurrent import reset_state
+from agents.ppo.kl_stop import make_kl_stop
 from agents.ppo.loss import make_loss
-from agents.ppo.optimizers import make_optimizers
-from agents.ppo.policy import Policy
-from agents.ppo.sequences import sequence_length
-from agents.ppo.stops import make_stop
-from agents.ppo.update import Update
-from agents.runs.seeds import Seeds
-from agents.tools.attr_dict import AttrDict
-from agents.tools.in_graph_env import InGraphEnv
+from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor
+from agents.ppo.sequences import elements_per_minibatch
+from agents.ppo.update import Tensors, Update
+from agents.seeds import Seeds
+from agents.settings.config import Config
+from agents.types import NestedTensor, NestedVariable
 
 
-class PPO:
-    """Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347), an algorithm for `agents.tools.simulate`.
+class PPO(Algorithm):
+    """Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347).
 
-    The loop only acts and remembers. Values, log-probabilities and statistics are computed in `train`, for the whole
-    rollout at once.
+    While acting it only stores its samples. Log-probabilities, values and statistics are computed
+    in `train`, for the whole rollout at once.
 
     Attributes:
-      policy: What acts; it can be used apart from what learns.
-      train: Learns from a rollout, see `_train`: one XLA program, or a plain graph for networks that see images.
-      steps: Variable [], int64: environment steps learned from so far.
+      policy: The policy that is trained.
+      steps: Variable [], int64, the environment steps learned from so far.
     """
 
-    def __init__(self, batch_env: InGraphEnv, config: Config):
-        """Makes networks, normalisers, optimizers, and room for a rollout's noise and samples.
+    def __init__(self, batch_env: InGraphEnv, config: Config, reducer: Reducer = SINGLE_LEARNER):
+        """Creates networks, normalizers, optimizers, and variables for a rollout's samples.
 
         Args:
           batch_env: The environments to learn from, B of them.
-          config: See `agents.config`.
+          config: The experiment's settings.
+          reducer: Combines what several learners have to agree on.
 
         Raises:
-          UnsupportedSpaceError: A space that there is no network or policy for.
-          UsageError: A network that is not there, or does not fit the observations.
+          UnsupportedSpaceError: There is no network or action distribution for a space.
+          UsageError: The network does not exist, or does not fit the observations.
         """
-        self._batch_env, self._config = batch_env, config
+        self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
-        self.policy = Policy(batch_env.observation_space, batch_env.action_space, config, self._generator)
-        self._look_back = LookBack(self.policy, batch_env.num_envs, config)
-        self._loss = make_loss(self.policy.network, config)
-        trained = self.policy.network.variables()
+        self.policy = Policy(
+            batch_env.observation_space, batch_env.action_space, config, self._generator, reducer
+        )
+        network = self.policy.network
+        self._processor = RolloutProcessor(self.policy, batch_env.num_envs, config, reducer)
+        self._loss = make_loss(network, config, reducer)
         self._update = Update(
-            trained,
-            make_optimizers(trained, config),
+            network.variables(),
+            make_optimizers(network.variables(), config),
             self._loss,
             self._generator,
             config.epochs,
-            _elements(config),
-            make_stop(config),
+            elements_per_minibatch(config),
+            make_kl_stop(config),
+            reducer,
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self.train = tf.function(self._train, jit_compile=not self.policy.network.convolves, autograph=False)
-        # What `perform` needs in each step of a rollout, and leaves behind.
+        # Networks that see images learn in a plain graph, where TensorFlow has oneDNN.
+        compiles = reducer.compiles and not network.convolves
+        self._train_graph = tf.function(self._train, jit_compile=compiles, autograph=False)
+        # Of the current rollout: the next step, noise [T, B, K] and samples [T, B, ...].
         self._step = tf.Variable(0, trainable=False)
-        self._noise = _variables(self.policy.noise([config.rollout_length, batch_env.num_envs]))  # [T, B, K]
-        self._correlate = CorrelatedNoise(config.noise_correlation, self._noise.shape[1:])
-        self._samples = _variables(self._zero_samples())  # Structure of [T, B, ...]
+        noise = self.policy.noise([config.rollout_length, batch_env.num_envs])
+        self._noise = tf.Variable(noise, trainable=False)
+        self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise.shape[1:])
+        self._samples = _variables(self._zero_samples())
+        # The policy's recurrent state [B, U], now and before the rollout.
         zero_states = self.policy.zero_states(batch_env.num_envs)
-        self._states, self._states_before = _variables(zero_states), _variables(zero_states)  # [B, U] each
+        self._states, self._start_states = _variables(zero_states), _variables(zero_states)
 
-    # Acting: what `simulate` calls.
+    # Acting.
 
     def begin_rollout(self, steps: int) -> None:
-        """Draws what is random about the actions of a rollout, at once.
+        """Draws the noise of a whole rollout.
 
         Raises:
           ValueError: The rollout is not as long as the configuration says.
         """
         if steps != self._config.rollout_length:
-            raise ValueError(f"PPO was made for rollouts of {self._config.rollout_length} steps, got {steps}.")
-        self._noise.assign(self._correlate(self.policy.noise(self._noise.shape[:2])))
+            expected = self._config.rollout_length
+            raise ValueError(f"PPO expected rollouts of {expected} steps, got {steps}.")
+        noise = self.policy.noise(self._noise.shape[:2])  # [T, B, K]
+        self._noise.assign(self._correlated_noise.correlate(noise))
         self._step.assign(0)
-        _assign(self._states_before, self._states)
+        _assign(self._start_states, self._states)
 
     def begin_episode(self, mask: tf.Tensor) -> None:
-        """Lets the policy forget the episode before, where the mask [B] says so."""
-        _assign(self._states, {name: reset_state(state, mask) for name, state in self._states.items()})
+        """Resets the policy's recurrent state where `mask`, bool [B], is set."""
+        states = {name: reset_state(state, mask) for name, state in self._states.items()}
+        _assign(self._states, states)
 
-    def perform(self, observ: Any, deterministic: bool) -> Any:
-        """Chooses actions, and remembers them as they were before they were clipped."""
+    def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
+        """Chooses actions [B, ...] and stores the policy's samples, which are not clipped."""
         step = tf.convert_to_tensor(self._step)
         states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
-        sample, action, states = self.policy.act(observ, deterministic, tf.gather(self._noise, step), states)
+        noise = tf.gather(self._noise, step)  # [B, K]
+        sample, action, states = self.policy.act(observ, deterministic, noise, states)
         tf.nest.map_structure(
-            lambda variable, value: variable.scatter_update(tf.IndexedSlices(value, step)), self._samples, sample
+            lambda stored, leaf: stored.scatter_update(tf.IndexedSlices(leaf, step)),
+            self._samples,
+            sample,
         )
         _assign(self._states, states)
         self._step.assign_add(1)
         return action
 
-    def experience(self, step: tf.Tensor, transition: AttrDict) -> None:
-        """Nothing to do: `simulate` returns the whole rollout."""
+    # Learning.
 
-    def end_episode(self, mask: tf.Tensor) -> None:
-        """Nothing to do: episodes are told apart in `train`."""
+    def train(self, rollout: Rollout) -> Report:
+        """Learns from a rollout [T, B, ...]: one XLA program, or a plain graph for images."""
+        report: Report = self._train_graph(rollout)
+        return report
 
-    # Learning: what happens after a rollout.
-
-    def _train(self, rollout: AttrDict) -> AttrDict:
-        """Learns from a rollout.
-
-        Args:
-          rollout: What `simulate` returned: `observ`, `reward`, `terminated`, `truncated`, `final_observ` [T, B, ...].
-
-        Returns:
-          `scalars` by tag; `arrays` for histograms by tag, any shape; and `nonfinite`: for each of `observ`,
-          `final_observ`, `reward`, `action` and `loss` the first number that is NaN or infinite, and its flat index in
-          [T, B], or -1 if there is none.
-        """
-        progress = tf.minimum(tf.cast(self.steps, tf.float32) / float(self._config.steps), 1.0)
-        sample, states, last_observ = tf.nest.map_structure(
-            tf.convert_to_tensor, (self._samples, self._states_before, self._batch_env.observ)
-        )
-        rollout = AttrDict(rollout, sample=sample, states=states, last_observ=last_observ)
-        batch, arrays = self._look_back(rollout)
-        scalars, gradients = self._update(batch, progress)
+    def _train(self, rollout: Rollout) -> Report:
+        progress = tf.cast(self.steps, tf.float32) / float(self._config.steps)
+        progress = tf.minimum(progress, 1.0)
+        experience = self._experience(rollout)
+        batch, arrays = self._processor.process(experience)
+        metrics, gradients = self._update.run(batch, progress)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
-        scalars["losses/explained_variance"] = objectives.explained_variance(batch.value, batch.target)
-        names = self.policy.network.variables()
-        arrays.update({f"weights/{name}": tf.convert_to_tensor(variable) for name, variable in names.items()})
-        arrays.update({f"gradients/{name}": value for name, value in gradients.items()})
-        loss = scalars["losses/policy"] + scalars["losses/value"] + scalars["losses/gradient_norm"]
-        nonfinite = {**watched(self.policy, rollout), "loss": loss[None, None]}
-        nonfinite = {name: first_nonfinite(values) for name, values in nonfinite.items()}
-        return AttrDict(scalars=scalars, arrays=arrays, nonfinite=nonfinite)
+        metrics["losses/explained_variance"] = explained_variance(
+            batch.value, batch.target, self._reducer
+        )
+        arrays |= self._weights_and_gradients(gradients)
+        return Report(metrics, arrays, _nonfinite(experience, metrics))
 
-    def begin_anew(self) -> None:
-        """Forgets what belongs to episodes under way, when all environments are reset."""
-        self._look_back.begin_anew()
+    def reset_episode_state(self) -> None:
+        """Clears per-episode state after all environments were reset."""
+        self._processor.reset_episode_state()
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
-        states = {str(index): variable for index, variable in enumerate(tf.nest.flatten(self._states))}
+        states = tf.nest.flatten(self._states)
         groups = {
             "optimizer": self._update.variables(),
             "loss": self._loss.variables(),
-            "noise": self._correlate.variables(),
-            "policy_states": states,
+            "noise": self._correlated_noise.variables(),
+            "policy_states": {str(index): state for index, state in enumerate(states)},
             "algorithm": {"steps": self.steps, "generator": self._generator.state},
         }
-        others = {f"{group}/{name}": variable for group, named in groups.items() for name, variable in named.items()}
-        return {**self.policy.variables(), **self._look_back.variables(), **others}
+        named = {
+            f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
+        }
+        return {**self.policy.variables(), **self._processor.variables(), **named}
 
-    def _zero_samples(self) -> Any:
+    def _experience(self, rollout: Rollout) -> Experience:
+        sample, states, last_observ = tf.nest.map_structure(
+            tf.convert_to_tensor, (self._samples, self._start_states, self._batch_env.observ)
+        )
+        convert = self.policy.inputs.convert
+        return Experience(
+            rollout=rollout,
+            inputs=convert(rollout.observ),
+            final_inputs=convert(rollout.final_observ),
+            last_inputs=convert(last_observ),
+            sample=sample,
+            states=states,
+        )
+
+    def _weights_and_gradients(self, gradients: Tensors) -> Arrays:
+        """Arrays for histograms by tag; the gradients are those of the last minibatch."""
+        weights = self.policy.network.variables()
+        arrays = {f"weights/{name}": tf.convert_to_tensor(weights[name]) for name in weights}
+        return arrays | {f"gradients/{name}": gradients[name] for name in gradients}
+
+    def _zero_samples(self) -> NestedTensor:
+        """Zeros [T, B, ...] of the shapes and types of the policy's samples."""
         observ = tf.nest.map_structure(tf.zeros_like, self._batch_env.observ)
         example, _, _ = self.policy.act(observ, deterministic=True)
         length = self._config.rollout_length
-        return tf.nest.map_structure(lambda leaf: tf.zeros([length, *leaf.shape], leaf.dtype), example)
+        return tf.nest.map_structure(
+            lambda leaf: tf.zeros([length, *leaf.shape], leaf.dtype), example
+        )
 
 
-def _elements(config: Config) -> int:
-    """How many elements a minibatch has: steps, or sequences of them."""
-    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
+def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+    """What is not finite, see `find_nonfinite`; the loss stands for its terms and gradients."""
+    rollout, inputs = experience.rollout, experience.inputs
+    terms = ("losses/policy", "losses/value", "losses/gradient_norm")
+    return find_nonfinite(
+        reward=rollout.reward,
+        done=rollout.done,
+        sample=experience.sample,
+        loss=tf.add_n([metrics[term] for term in terms]),
+        observ=inputs.get("vector"),
+        final_observ=experience.final_inputs.get("vector"),
+        last_observ=experience.last_inputs.get("vector"),
+    )
 
 
-def _variables(structure: Any) -> Any:
+def _variables(structure: NestedTensor) -> NestedVariable:
     return tf.nest.map_structure(lambda value: tf.Variable(value, trainable=False), structure)
 
 
-def _assign(variables: Any, values: Any) -> None:
+def _assign(variables: NestedVariable, values: NestedTensor) -> None:
     tf.nest.map_structure(lambda variable, value: variable.assign(value), variables, values)

@@ -1,54 +1,72 @@
-"""Rollouts as elements to learn from: single steps, or sequences of them for networks with a memory."""
+"""Rollouts as elements to learn from: single steps, or sequences for recurrent networks."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TypeVar
 
 import tensorflow as tf
 
-from agents.config import Config
-from agents.networks.recurrent import reset_state
+from agents.policies.actor_critic import States
+from agents.policies.recurrent import reset_state
+from agents.settings.config import Config
+
+Structure = TypeVar("Structure")
 
 
 def sequence_length(config: Config) -> int:
-    """Steps of the sequences that a network with a memory learns from, L: a divisor of rollouts and minibatches."""
+    """Steps of the sequences that a recurrent network learns from, L.
+
+    Divides rollouts and minibatches; by default the greatest common divisor of their lengths.
+    """
     return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
 
 
-def flatten_time(structure: Any) -> Any:
-    """Leaves [T, B, ...] as single steps, [T * B, ...]."""
-    return tf.nest.map_structure(lambda leaf: tf.reshape(leaf, [-1, *leaf.shape[2:]]), structure)
+def elements_per_minibatch(config: Config) -> int:
+    """Number of elements in a minibatch: steps, or sequences of L steps."""
+    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
 
 
-def to_sequences(structure: Any, length: int) -> Any:
-    """Leaves [T, B, ...] as sequences, [T / length * B, length, ...]."""
+def flatten_time(structure: Structure) -> Structure:
+    """Reshapes leaves [T, B, ...] to single steps, [T * B, ...]."""
+    flat: Structure = tf.nest.map_structure(
+        lambda leaf: tf.reshape(leaf, [-1, *leaf.shape[2:]]), structure
+    )
+    return flat
+
+
+def to_sequences(structure: Structure, length: int) -> Structure:
+    """Reshapes leaves [T, B, ...] to sequences, [T / length * B, length, ...]."""
 
     def cut(leaf: tf.Tensor) -> tf.Tensor:
-        steps, envs, *rest = leaf.shape
-        chunks = tf.reshape(leaf, [steps // length, length, envs, *rest])
+        steps, num_envs, *rest = leaf.shape
+        chunks = tf.reshape(leaf, [steps // length, length, num_envs, *rest])  # [T / L, L, B, ...]
         chunks = tf.transpose(chunks, [0, 2, 1, *range(3, len(chunks.shape))])
         return tf.reshape(chunks, [-1, length, *rest])
 
-    return tf.nest.map_structure(cut, structure)
+    sequences: Structure = tf.nest.map_structure(cut, structure)
+    return sequences
 
 
-def states_before(states: Any, start: Any, begins: tf.Tensor, length: int) -> Any:
-    """What was remembered before each sequence that `to_sequences` makes.
+def states_before(states: States, start: States, is_first: tf.Tensor, length: int) -> States:
+    """Recurrent states before each of the sequences that `to_sequences` makes.
 
     Args:
-      states: Structure of tensors [T, B, ...], after each step.
-      start: Likewise [B, ...], before the first one.
-      begins: bool [T, B], whether a step is the first of an episode, with nothing remembered before it.
-      length: Of the sequences.
+      states: After each step, [T, B, U].
+      start: Before the first step, [B, U].
+      is_first: bool [T, B], whether a step is the first of an episode: its state is zero.
+      length: Length of the sequences, L.
 
     Returns:
-      Structure of tensors [T / length * B, ...].
+      States [T / length * B, U].
     """
 
     def before(after: tf.Tensor, first: tf.Tensor) -> tf.Tensor:
-        previous = tf.concat([first[None], after[length - 1 : -1 : length]], axis=0)  # [T / length, B, U]
-        (previous,) = reset_state((previous,), begins[::length])
+        previous = tf.concat(
+            [first[None], after[length - 1 : -1 : length]], axis=0
+        )  # [T / L, B, U]
+        (previous,) = reset_state((previous,), is_first[::length])
         return tf.reshape(previous, [-1, *previous.shape[2:]])
 
-    return tf.nest.map_structure(before, states, start)
+    sequence_states: States = tf.nest.map_structure(before, states, start)
+    return sequence_states

@@ -2,98 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Protocol
 
 import tensorflow as tf
 
-from agents.ppo.optimizers import Optimizer
-from agents.ppo.stops import Stop, never_stop
-from agents.tools.attr_dict import AttrDict
+from agents.learning.optimizers import Optimizer
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.ppo.batch import Batch
+from agents.ppo.kl_stop import KLStop, NeverStop
 
 Tensors = dict[str, tf.Tensor]
 
 
-class Loss(Protocol):
-    """What is minimised.
+class MinibatchLoss(Protocol):
+    """A loss of minibatches.
 
     Attributes:
-      scalars: Names of the numbers that it reports; one of them is `approx_kl`.
+      scalars: Names of the metrics of each minibatch; one of them is `approx_kl`.
     """
 
     scalars: tuple[str, ...]
 
-    def __call__(self, minibatch: AttrDict, progress: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
-        """From leaves [M, ...] and the training's progress [] to the loss [] and the numbers to report, [] each."""
+    def prepare(self, minibatch: Batch) -> Batch:
+        """Prepares M elements for `compute`: what takes a reduction, which may not compile."""
 
-    def after_update(self, batch: AttrDict) -> Tensors:
-        """Adapts to what the update has led to for the whole batch, and reports on that, with tags."""
+    def compute(self, minibatch: Batch, progress: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
+        """The loss of M elements, float32 [], and metrics by name, float32 [] each."""
+
+    def after_update(self, batch: Batch) -> Tensors:
+        """Adapts to the finished update; returns metrics by tag."""
 
 
 class Update:
-    """Trains variables on a batch, in shuffled minibatches, for some epochs; made to be compiled as one XLA program.
+    """Trains variables on shuffled minibatches for some epochs.
 
-    Computing gradients, reducing them over workers and applying them are three functions, so that several workers can
-    put a reduction in between.
+    The loop compiles as one XLA program. Where the reducer does not compile, call `run` in a
+    plain graph: computing and applying gradients are compiled programs then.
     """
 
     def __init__(
         self,
         variables: dict[str, tf.Variable],
-        optimizers: list[Optimizer],
-        loss: Loss,
+        optimizers: Sequence[Optimizer],
+        loss: MinibatchLoss,
         generator: tf.random.Generator,
         epochs: int,
         minibatch_size: int,
-        stop: Stop = never_stop,
-        reduce: Callable[[Tensors], Tensors] = lambda gradients: gradients,
+        kl_stop: KLStop | None = None,
+        reducer: Reducer = SINGLE_LEARNER,
     ):
-        """Ties together what is trained, how, and on how much at a time.
+        """Combines the parts.
 
         Args:
-          variables: What is trained, by name.
-          optimizers: Make the steps, each for some of the variables.
-          loss: What is minimised.
-          generator: Shuffles.
-          epochs: How often each element of the batch is used.
-          minibatch_size: M; it must divide the batch.
-          stop: Decides when to end earlier; by default never.
-          reduce: Combines the gradients of several workers.
+          variables: Variables to train, by name.
+          optimizers: Optimizers, each of some of the variables.
+          loss: The loss to minimize.
+          generator: Shuffles the elements.
+          epochs: Passes over the batch.
+          minibatch_size: Elements of a minibatch, M; must divide the batch.
+          kl_stop: Stops updates early; by default never.
+          reducer: Combines gradients and KL divergences of several learners.
         """
         self._variables, self._optimizers = variables, optimizers
         self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
-        self._stop, self._reduce = stop, reduce
+        self._kl_stop, self._reducer = kl_stop or NeverStop(), reducer
+        self._gradients, self._apply = self.gradients, self.apply
+        if not reducer.compiles:
+            self._gradients = tf.function(self.gradients, jit_compile=True, autograph=False)
+            self._apply = tf.function(self.apply, jit_compile=True, autograph=False)
 
-    def __call__(self, batch: AttrDict, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
-        """Runs all epochs, or less where it is stopped.
+    def run(self, batch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
+        """Runs all epochs, or fewer where the update is stopped.
 
         Args:
-          batch: Structures of tensors [N, ...].
-          progress: Of the training, from 0 at the start to 1 at the last step, float32 [].
+          batch: N elements.
+          progress: Fraction of the training that is over, float32 [].
 
         Returns:
-          By tag, what the loss reports and the norm of the gradient before it was shortened, averaged over the
-          minibatches whose step was made, how many epochs those are, and the last learning rates; and by name the last
-          minibatch's gradients.
+          Metrics by tag, averaged over the applied minibatches, and the gradient norm before
+          clipping; and the last minibatch's gradients by name.
         """
-        minibatches = self.shuffled(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
-        number = minibatches.shape[0]
-        epoch = number // self._epochs
+        minibatches = self.shuffle(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
+        num_minibatches = minibatches.shape[0]
+        per_epoch = num_minibatches // self._epochs
 
-        def one_minibatch(index: tf.Tensor, _: tf.Tensor, totals: Tensors, __: Tensors) -> tuple:
-            minibatch = tf.nest.map_structure(lambda tensor: tf.gather(tensor, minibatches[index]), batch)
-            gradients, scalars = self.gradients(minibatch, progress)
-            approx_kl, ends_epoch = scalars["approx_kl"], (index + 1) % epoch == 0
-            norm, applied, go_on = self._stop(approx_kl, ends_epoch, lambda: self.apply(gradients, progress))
-            for optimizer in self._optimizers:
-                optimizer.learning_rate.observe(approx_kl, ends_epoch | ~go_on)
-            scalars["gradient_norm"] = norm
-            totals = {name: total + tf.where(applied, scalars[name], 0.0) for name, total in totals.items()}
-            return index + tf.cast(applied, tf.int32), go_on, totals, gradients
+        def one_minibatch(
+            index: tf.Tensor, _: tf.Tensor, totals: Tensors, __: Tensors
+        ) -> tuple[tf.Tensor, tf.Tensor, Tensors, Tensors]:
+            minibatch = tf.nest.map_structure(
+                lambda tensor: tf.gather(tensor, minibatches[index]), batch
+            )  # [M, ...]
+            ends_epoch = (index + 1) % per_epoch == 0
+            return self._train_minibatch(minibatch, progress, index, ends_epoch, totals)
 
-        done, _, totals, gradients = tf.while_loop(
-            lambda index, go_on, *_: (index < number) & go_on,
+        num_applied, _, totals, gradients = tf.while_loop(
+            lambda index, proceed, *_: (index < num_minibatches) & proceed,
             one_minibatch,
             (
                 tf.constant(0),
@@ -101,40 +106,90 @@ class Update:
                 {name: tf.zeros([]) for name in (*self._loss.scalars, "gradient_norm")},
                 {name: tf.zeros_like(variable) for name, variable in self._variables.items()},
             ),
-            maximum_iterations=number,
+            maximum_iterations=num_minibatches,
         )
-        done = tf.cast(done, tf.float32)
-        report = {f"losses/{name}": total / tf.maximum(done, 1.0) for name, total in totals.items()}
-        report["losses/epochs"] = done / epoch
-        rates = {f"schedule/{optimizer.rate_name}": optimizer.learning_rate(progress) for optimizer in self._optimizers}
-        return {**report, **rates, **self._loss.after_update(batch)}, gradients
+        metrics = self._metrics(totals, tf.cast(num_applied, tf.float32), per_epoch, progress)
+        return {**metrics, **self._loss.after_update(batch)}, gradients
 
-    def shuffled(self, size: int) -> tf.Tensor:
-        """Indices [epochs * N / M, M] into a batch of `size` N; every epoch is a permutation of its own."""
-        order = tf.argsort(self._generator.uniform([self._epochs, size]), axis=1)
+    def shuffle(self, num_elements: int) -> tf.Tensor:
+        """Indices [epochs * N / M, M] into N elements; each epoch is a permutation."""
+        order = tf.argsort(self._generator.uniform([self._epochs, num_elements]), axis=1)
         return tf.reshape(order, [-1, self._minibatch_size])
 
-    def gradients(self, minibatch: AttrDict, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
-        """Gradients of the loss by name, reduced over workers, and what the loss reports; leaves [M, ...].
+    def gradients(self, minibatch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
+        """Computes the gradients of one learner's loss.
+
+        Args:
+          minibatch: M elements, prepared by the loss.
+          progress: Fraction of the training that is over, float32 [].
+
+        Returns:
+          Gradients by name, and metrics of the minibatch by name, float32 [] each.
 
         Raises:
           ValueError: The loss does not depend on some of the variables.
         """
         with tf.GradientTape() as tape:
-            loss, scalars = self._loss(minibatch, progress)
-        gradients = tape.gradient(loss, self._variables)
+            loss, metrics = self._loss.compute(minibatch, progress)
+        gradients: Tensors = tape.gradient(loss, self._variables)
         missing = [name for name, gradient in gradients.items() if gradient is None]
         if missing:
             raise ValueError(
-                f"The loss does not depend on {', '.join(missing)}: expected a gradient for every variable that is "
-                "trained. Use them in the network's policy or value, or leave them out of its variables."
+                f"The loss does not depend on {', '.join(missing)}: expected a gradient for every "
+                "trained variable. Use them in the network's policy or value function, or remove "
+                "them from its variables."
             )
-        return self._reduce(gradients), dict(scalars)
+        return gradients, dict(metrics)
 
     def apply(self, gradients: Tensors, progress: tf.Tensor) -> tf.Tensor:
-        """Makes a step of each optimizer; returns the norm [] that all gradients had before they were shortened."""
-        return tf.linalg.global_norm([optimizer.apply(gradients, progress) for optimizer in self._optimizers])
+        """Applies the gradients; returns their global norm before clipping, float32 []."""
+        norms = [optimizer.apply(gradients, progress) for optimizer in self._optimizers]
+        return tf.linalg.global_norm(norms)
 
     def variables(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds of its optimizers, by name."""
-        return {name: variable for optimizer in self._optimizers for name, variable in optimizer.variables().items()}
+        """The state of the optimizers that a checkpoint holds, by name."""
+        variables: dict[str, tf.Variable] = {}
+        for optimizer in self._optimizers:
+            variables |= optimizer.variables()
+        return variables
+
+    def _train_minibatch(
+        self,
+        minibatch: Batch,
+        progress: tf.Tensor,
+        index: tf.Tensor,
+        ends_epoch: tf.Tensor,
+        totals: Tensors,
+    ) -> tuple[tf.Tensor, tf.Tensor, Tensors, Tensors]:
+        """Trains on one minibatch.
+
+        Returns:
+          The next minibatch's index, int32 []; whether to continue, bool []; totals of the metrics;
+          and the gradients of all learners.
+        """
+        own_gradients, metrics = self._gradients(self._loss.prepare(minibatch), progress)
+        gradients = self._reducer.mean(own_gradients)
+        approx_kl = self._reducer.mean(metrics["approx_kl"])
+        norm, applied, proceed = self._kl_stop.step(
+            approx_kl, ends_epoch, lambda: self._apply(gradients, progress)
+        )
+        for optimizer in self._optimizers:
+            optimizer.learning_rate.observe(approx_kl, ends_epoch | ~proceed)
+        metrics = {**metrics, "gradient_norm": norm}
+        totals = {
+            name: total + tf.where(applied, metrics[name], 0.0) for name, total in totals.items()
+        }
+        return index + tf.cast(applied, tf.int32), proceed, totals, gradients
+
+    def _metrics(
+        self, totals: Tensors, num_applied: tf.Tensor, per_epoch: int, progress: tf.Tensor
+    ) -> Tensors:
+        """Means over the applied minibatches, the number of epochs, and learning rates, by tag."""
+        metrics = {
+            f"losses/{name}": total / tf.maximum(num_applied, 1.0) for name, total in totals.items()
+        }
+        metrics["losses/epochs"] = num_applied / per_epoch
+        for optimizer in self._optimizers:
+            rate = optimizer.learning_rate.value(progress)
+            metrics[f"schedule/{optimizer.rate_name}"] = rate
+        return metrics

@@ -1,1 +1,1 @@
-"""The commands."""
+"""The commands: train and visualize."""

@@ -1,33 +1,33 @@
-"""Environments in parallel and in the graph.
+"""Environments in parallel and in the graph: the names that users of batch-ppo know.
 
-Nothing here imports TensorFlow until a name that needs it is used: worker processes import this package too.
+TensorFlow is imported when a name that needs it is used, not before.
 """
 
-from agents.lazy import lazy_names
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AttrDict",
-    "BatchEnv",
-    "ExternalProcess",
-    "InGraphBatchEnv",
-    "MockAlgorithm",
-    "MockEnvironment",
-    "make_batch_env",
-    "simulate",
-    "wrappers",
-]
+from agents.lazy_import import lazy_names
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "AttrDict": "attr_dict",
-        "BatchEnv": "batch_env",
-        "ExternalProcess": "external_process",
-        "InGraphBatchEnv": "in_graph_batch_env",
-        "MockAlgorithm": "mock_algorithm",
-        "MockEnvironment": "mock_environment",
-        "make_batch_env": "batch_env",
-        "simulate": "simulation",
-        "wrappers": "wrappers",
-    },
-)
+if TYPE_CHECKING:
+    from agents.attr_dict import AttrDict as AttrDict
+    from agents.environments import wrappers as wrappers
+    from agents.environments.mock_environment import MockEnvironment as MockEnvironment
+    from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
+    from agents.graph.mock_algorithm import MockAlgorithm as MockAlgorithm
+    from agents.graph.simulation import simulate as simulate
+    from agents.vector.batch_env import BatchEnv as BatchEnv
+    from agents.vector.batch_env import make_batch_env as make_batch_env
+    from agents.workers.external_process import ExternalProcess as ExternalProcess
+
+HOMES = {
+    "AttrDict": "agents.attr_dict",
+    "BatchEnv": "agents.vector.batch_env",
+    "ExternalProcess": "agents.workers.external_process",
+    "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
+    "MockAlgorithm": "agents.graph.mock_algorithm",
+    "MockEnvironment": "agents.environments.mock_environment",
+    "make_batch_env": "agents.vector.batch_env",
+    "simulate": "agents.graph.simulation",
+    "wrappers": "agents.environments",
+}
+__all__ = list(HOMES)
+__getattr__, __dir__ = lazy_names(__name__, HOMES)

@@ -1,0 +1,59 @@
+"""What the backends of Gymnasium's environments have in common."""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agents.backends.backend import EnvBackend, IndexedWrapper
+from agents.environments.registration import find_spec, make_env
+from agents.types import EnvConstructor, PlainData
+from agents.vector.batch_env import BatchEnv
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
+
+class GymnasiumBackend(EnvBackend):
+    """Looks up environments in Gymnasium's registry and batches them with `BatchEnv`."""
+
+    def _find_spec(self) -> EnvSpec:
+        return find_spec(self._config.env)
+
+    def _make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        env_kwargs: dict[str, PlainData],
+        wrap: IndexedWrapper | None,
+        info_keys: Sequence[str],
+        training: bool,
+    ) -> BatchEnv:
+        config = self._config
+        wrappers = (*config.env_wrappers, *(config.train_wrappers if training else ()))
+        make = functools.partial(
+            make_env,
+            spec,
+            env_kwargs,
+            config.max_episode_steps,
+            config.action_repeat,
+            wrappers,
+            config.action_mask,
+        )
+        constructors: list[EnvConstructor] = [
+            functools.partial(make, wrap and functools.partial(wrap, index))
+            for index in range(num_envs)
+        ]
+        batch_env = self._join(constructors, info_keys)
+        try:
+            self._check_spaces(batch_env.single_observation_space, batch_env.single_action_space)
+        except ValueError:
+            batch_env.close()
+            raise
+        return batch_env
+
+    @abc.abstractmethod
+    def _join(self, constructors: list[EnvConstructor], info_keys: Sequence[str]) -> BatchEnv:
+        """Creates the environments and joins them into a batch."""

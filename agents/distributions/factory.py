@@ -1,0 +1,78 @@
+"""Construction of the parametric distribution for an action space."""
+
+from __future__ import annotations
+
+import math
+
+from gymnasium import spaces
+
+from agents.distributions.bernoulli import ParametricBernoulli
+from agents.distributions.beta import ParametricBeta
+from agents.distributions.categorical import ParametricCategorical, ParametricMultiCategorical
+from agents.distributions.gaussian import ParametricGaussian
+from agents.distributions.joint import ParametricJoint
+from agents.distributions.parametric_distribution import ParametricDistribution
+from agents.distributions.squashed_gaussian import ParametricSquashedGaussian
+from agents.errors import UnsupportedSpaceError
+from agents.settings.config import Config
+from agents.spaces import check_action_space, leaf_spaces
+from agents.types import Space
+
+_GAUSSIAN = (ParametricGaussian, ParametricSquashedGaussian)
+
+
+def make_action_distribution(space: Space, config: Config) -> ParametricDistribution:
+    """Creates the parametric distribution over the elements of an action space.
+
+    Args:
+      space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested
+        or not.
+      config: `policy`, `state_dependent_std`, `initial_log_std` and `divide_initial_std` determine
+        the distribution over a Box; `noise_correlation` requires Gaussian distributions.
+
+    Raises:
+      UnsupportedSpaceError: No distribution, or not the configured policy, supports the space; the
+        message names the space.
+    """
+    check_action_space(space)
+    distributions = [_leaf_distribution(leaf, config) for leaf in leaf_spaces(space)]
+    if config.noise_correlation and not all(isinstance(one, _GAUSSIAN) for one in distributions):
+        raise UnsupportedSpaceError(
+            f"noise_correlation needs Gaussian policies, got policy '{config.policy}' and the action space {space}.\n"
+            "Set it to 0."
+        )
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return ParametricJoint(space, distributions)
+    return distributions[0]
+
+
+def _leaf_distribution(
+    space: spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary, config: Config
+) -> ParametricDistribution:
+    if isinstance(space, spaces.Discrete):
+        return ParametricCategorical(space)
+    if isinstance(space, spaces.MultiDiscrete):
+        return ParametricMultiCategorical(space)
+    if isinstance(space, spaces.MultiBinary):
+        return ParametricBernoulli(space)
+    initial_log_std = _initial_log_std(space, config)
+    if config.policy == "gaussian":
+        return ParametricGaussian(space, initial_log_std, config.state_dependent_std)
+    if not space.is_bounded():
+        raise UnsupportedSpaceError(
+            f"policy '{config.policy}' needs finite bounds, got the action space {space}.\n"
+            "Set policy to 'gaussian', or bound the actions with a wrapper (see env_wrappers)."
+        )
+    if config.policy == "beta":
+        return ParametricBeta(space)
+    return ParametricSquashedGaussian(space, initial_log_std, config.state_dependent_std)
+
+
+def _initial_log_std(space: spaces.Box, config: Config) -> float:
+    """Returns the initial log standard deviation of each dimension.
+
+    With `divide_initial_std`, the mean squared norm of the noise is the same for any number of
+    dimensions.
+    """
+    dimensions = math.prod(space.shape) if config.divide_initial_std else 1
+    return config.initial_log_std - 0.5 * math.log(dimensions)

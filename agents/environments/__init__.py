@@ -1,0 +1,1 @@
+"""One Gymnasium environment: registration, families, wrappers, rendering and videos."""

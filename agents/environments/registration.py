@@ -1,0 +1,159 @@
+"""Looks up and makes one Gymnasium environment.
+
+Worker processes import this: it must import neither TensorFlow nor pydantic.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.envs import registration
+from gymnasium.envs.registration import EnvSpec
+
+from agents.environments import bullet, dm_control
+from agents.environments.families import DM_CONTROL, FAMILIES
+from agents.environments.rendering import check_rendering
+from agents.environments.wrappers import ActionRepeat, RebuildOnSeed
+from agents.environments.wrappers.action_mask import with_action_mask
+from agents.errors import UsageError
+from agents.settings.entry_points import import_module, load_function
+from agents.suggestion import did_you_mean
+from agents.types import Env
+
+# Entry points of environments in which a seeded reset keeps state from earlier episodes.
+_STATEFUL_PREFIXES = ("gymnasium.envs.box2d.bipedal_walker:", bullet.PREFIX)
+
+
+def find_spec(env: str) -> EnvSpec:
+    """Looks up an environment and the packages that it needs, without making it.
+
+    Args:
+      env: An id of Gymnasium, of the newest version if it names none; `<module>:<id>` imports the
+        module first. Or a task, `dm_control/<domain>/<task>`.
+
+    Returns:
+      Gymnasium's specification of the environment.
+
+    Raises:
+      UsageError: The module, the environment or a package that it needs is missing, or the
+        environment only exists as a vector environment; the message has at most three lines.
+    """
+    if env.startswith(DM_CONTROL.id_prefix):
+        DM_CONTROL.check_packages(env)
+        return dm_control.find_spec(env)
+    module, _, name = env.rpartition(":")
+    if module or name != env:
+        import_module(module, f"env '{env}'")
+    for family in FAMILIES:
+        if family.registers(name):
+            family.check_packages(name)
+            import_module(family.module, f"env '{env}'")
+    spec = _find_registered(name)
+    if spec.entry_point is None:
+        raise UsageError(
+            f"environment '{name}' only exists as a vector of environments, which can't be used here"
+        )
+    _check_entry_point(spec)
+    return spec
+
+
+def make_env(
+    spec: EnvSpec,
+    env_kwargs: dict[str, Any],
+    max_episode_steps: int = 0,
+    action_repeat: int = 1,
+    env_wrappers: Sequence[str] = (),
+    action_mask: bool = False,
+    wrap: Callable[[Env], Env] | None = None,
+) -> Env:
+    """Makes one environment.
+
+    Args:
+      spec: Gymnasium's specification, not the id: a worker has not imported the module that
+        registered it.
+      env_kwargs: For the environment's constructor.
+      max_episode_steps: Time limit in steps; 0 for the environment's own limit.
+      action_repeat: Number of steps for which each action is repeated.
+      env_wrappers: Names of functions that wrap the environment, innermost first.
+      action_mask: Whether to move the action masks in its infos into its observations.
+      wrap: The outermost wrapper.
+
+    Raises:
+      UsageError: A wrapper is missing, or does not return an environment.
+      UnsupportedSpaceError: There are no action masks for its action space.
+      RenderingError: `render_mode` is "rgb_array", which the environment does not support.
+    """
+    if env_kwargs.get("render_mode") == "rgb_array":
+        check_rendering(spec)  # Gymnasium only warns, and the first frame is None then.
+    limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
+    env = _make_reproducible(spec, **limit, **env_kwargs)
+    if action_repeat > 1:
+        env = ActionRepeat(env, action_repeat)
+    for name in env_wrappers:
+        env = _apply_wrapper(env, name)
+    if action_mask:
+        env = with_action_mask(env)
+    return wrap(env) if wrap else env
+
+
+def _find_registered(name: str) -> EnvSpec:
+    """Returns Gymnasium's specification of an id; of the newest version if the id names none."""
+    with contextlib.suppress(gymnasium.error.Error), warnings.catch_warnings():
+        # Gymnasium warns about outdated versions, but an experiment may want one.
+        warnings.simplefilter("ignore")
+        namespace, stem, version = registration.parse_env_id(name)
+        if version is None and name not in gymnasium.registry:
+            newest = registration.find_highest_version(namespace, stem)
+            return gymnasium.spec(registration.get_env_id(namespace, stem, newest))
+        return gymnasium.spec(name)
+    raise UsageError(f"unknown environment '{name}'{did_you_mean(name, gymnasium.registry)}")
+
+
+def _check_entry_point(spec: EnvSpec) -> None:
+    """Raises UsageError if a package is not installed, or the environment was removed."""
+    if isinstance(spec.entry_point, str):
+        for family in FAMILIES:
+            if spec.entry_point.startswith(family.entry_point_prefix):
+                family.check_packages(spec.id)
+        return
+    # Gymnasium keeps the ids of environments that it has removed; making them raises.
+    if getattr(spec.entry_point, "__module__", None) == "gymnasium.envs":
+        newest = registration.find_highest_version(spec.namespace, spec.name)
+        hint = f"; use '{registration.get_env_id(spec.namespace, spec.name, newest)}'"
+        raise UsageError(
+            f"environment '{spec.id}' is no longer part of Gymnasium{'' if newest == spec.version else hint}"
+        )
+
+
+def _make_reproducible(spec: EnvSpec, **kwargs: Any) -> Env:
+    """Makes an environment in which equal seeds give equal episodes, whatever came before.
+
+    Args:
+      spec: Gymnasium's specification.
+      **kwargs: For `gymnasium.make`.
+    """
+
+    def make() -> Env:
+        env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
+        if _has_prefix(spec, bullet.PREFIX):
+            bullet.connect(env.unwrapped)
+        return env
+
+    return RebuildOnSeed(make) if _has_prefix(spec, _STATEFUL_PREFIXES) else make()
+
+
+def _has_prefix(spec: EnvSpec, prefix: str | tuple[str, ...]) -> bool:
+    return isinstance(spec.entry_point, str) and spec.entry_point.startswith(prefix)
+
+
+def _apply_wrapper(env: Env, name: str) -> Env:
+    wrapped = load_function(name, "env_wrappers")(env)
+    if not isinstance(wrapped, gymnasium.Env):
+        raise UsageError(
+            f"the wrapper '{name}' must return an environment of Gymnasium, got {wrapped!r}"
+        )
+    return wrapped

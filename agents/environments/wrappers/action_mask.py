@@ -1,0 +1,124 @@
+"""Action masks, moved from infos into observations, where policies find them."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils import RecordConstructorArgs
+
+from agents.environments.wrappers.interface import Reset, Step
+from agents.errors import UnsupportedSpaceError
+from agents.types import Env, Info, NestedArray, Options, Space
+
+KEY = "action_mask"
+
+
+class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
+    """Observes `{"observ": ..., "action_mask": ...}`, with the mask from the infos.
+
+    The mask is int8 [K], 1 for a valid action: K is the number of actions of a Discrete space, or
+    the sum over the choices of a MultiDiscrete one. The infos of `reset` and `step` hold it in this
+    form, or as one array per choice.
+
+    The last step of an episode needs no mask; without one, no action is valid.
+    """
+
+    def __init__(self, env: Env):
+        """Initializes the wrapper.
+
+        Args:
+          env: Environment with Discrete or MultiDiscrete actions.
+
+        Raises:
+          UnsupportedSpaceError: The actions are neither Discrete nor MultiDiscrete.
+        """
+        RecordConstructorArgs.__init__(self)
+        gymnasium.Wrapper.__init__(self, env)
+        self._size = mask_size(env.action_space)
+        self.observation_space = spaces.Dict(
+            {"observ": env.observation_space, KEY: spaces.MultiBinary(self._size)}
+        )
+
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> Reset:
+        """Returns the observation with its mask.
+
+        Raises:
+          ValueError: The infos hold no mask, or one that does not fit the actions.
+        """
+        observ, info = self.env.reset(seed=seed, options=options)
+        return {"observ": observ, KEY: self._mask(info)}, info
+
+    def step(self, action: NestedArray) -> Step:
+        """Returns the observation with its mask.
+
+        Raises:
+          ValueError: The infos hold no mask although the episode continues, or one that does not
+            fit the actions.
+        """
+        observ, reward, terminated, truncated, info = self.env.step(action)
+        has_mask = KEY in info or not (terminated or truncated)
+        mask = self._mask(info) if has_mask else np.zeros(self._size, np.int8)  # [K]
+        return {"observ": observ, KEY: mask}, reward, terminated, truncated, info
+
+    def _mask(self, info: Info) -> np.ndarray:
+        """Returns the mask in the infos, int8 [K]."""
+        if KEY not in info:
+            raise ValueError(
+                f"action_mask: the infos of {self.env} must hold '{KEY}', got {', '.join(sorted(info)) or 'nothing'}"
+            )
+        value = info[KEY]
+        # [K], or [number of actions] for each choice.
+        parts = value if isinstance(value, list | tuple) else [value]
+        mask = np.concatenate([np.ravel(part) for part in parts])  # [K]
+        if mask.shape != (self._size,) or not np.isin(mask, (0, 1)).all():
+            raise ValueError(
+                f"action_mask: expected {self._size} values of 0 or 1, one for each action of "
+                f"{self.action_space}, got {len(mask)}: {value}"
+            )
+        return mask.astype(np.int8)
+
+
+def with_action_mask(env: Env) -> Env:
+    """Returns the environment with masks in its observations; wraps it only if they have none.
+
+    Raises:
+      UnsupportedSpaceError: The actions are neither Discrete nor MultiDiscrete, or the observed
+        mask does not fit them.
+    """
+    space = env.observation_space
+    if isinstance(space, spaces.Dict) and KEY in space.spaces:
+        check_action_mask(space, env.action_space)
+        return env
+    return ActionMask(env)
+
+
+def check_action_mask(observation_space: Space, action_space: Space) -> None:
+    """Checks that observations hold a mask [K] that fits the actions.
+
+    Raises:
+      UnsupportedSpaceError: They hold none, or one of another size or dtype.
+    """
+    size = mask_size(action_space)
+    found = (
+        observation_space.spaces.get(KEY) if isinstance(observation_space, spaces.Dict) else None
+    )
+    if found is None or found.shape != (size,) or found.dtype not in (np.int8, np.bool_):
+        raise UnsupportedSpaceError(
+            f"action_mask: expected observations with '{KEY}', MultiBinary({size}), got {found or observation_space}"
+        )
+
+
+def mask_size(space: Space) -> int:
+    """Returns the number of elements K of a mask for an action space.
+
+    Raises:
+      UnsupportedSpaceError: The space is neither Discrete nor MultiDiscrete.
+    """
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return int(np.sum(space.nvec))
+    raise UnsupportedSpaceError(
+        f"action_mask: supported for Discrete and MultiDiscrete actions only, got {space}"
+    )

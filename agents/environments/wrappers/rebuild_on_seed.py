@@ -1,0 +1,38 @@
+"""A new environment for every seed."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from agents.environments.wrappers.interface import Reset
+from agents.types import EnvConstructor, Options
+
+
+class RebuildOnSeed(gymnasium.Wrapper):
+    """Rebuilds the environment for every seeded reset, so that equal seeds give equal episodes.
+
+    For environments whose `reset(seed=...)` keeps state from earlier episodes.
+    """
+
+    def __init__(self, make: EnvConstructor):
+        """Makes the first environment.
+
+        Args:
+          make: Makes an environment.
+        """
+        super().__init__(make())
+        # The first environment's spaces are kept: a user may have seeded them.
+        self.action_space, self.observation_space = (
+            self.env.action_space,
+            self.env.observation_space,
+        )
+        self._make = make
+        self._is_new = True
+
+    def reset(self, *, seed: int | None = None, options: Options | None = None) -> Reset:
+        """Resets the environment; with a seed, a new one unless the present one was never reset."""
+        if seed is not None and not self._is_new:
+            self.env.close()
+            self.env = self._make()
+        self._is_new = False
+        return self.env.reset(seed=seed, options=options)

@@ -1,0 +1,153 @@
+"""The errors that users see: what failed, where, and what was expected."""
+
+from __future__ import annotations
+
+import collections
+import signal
+from collections.abc import Sequence
+
+
+class UsageError(ValueError):
+    """Input that the user can correct. Commands print it in at most three lines and exit with 2."""
+
+
+class UnsupportedSpaceError(UsageError):
+    """A space that this library has no arrays, policy or network for."""
+
+
+class InvalidActionError(ValueError):
+    """An action outside of the action space; the message names the environment's index."""
+
+
+class NonFiniteError(FloatingPointError):
+    """A NaN or infinity instead of a number; the message names tensor, environment and step."""
+
+
+class EnvironmentFailure(RuntimeError):
+    """An environment failed, or the process that hosts it.
+
+    Attributes:
+      env_index: Index of the environment in its batch; None if unknown.
+      pid: Id of the process that hosts the environment.
+      step: Number of batch steps that the environment was asked for.
+      others: The other failures of the same step or reset of the batch, a tuple of
+        `EnvironmentFailure`. One line of the message counts them.
+    """
+
+    others: tuple[EnvironmentFailure, ...] = ()
+
+    def __init__(
+        self,
+        message: str,
+        env_index: int | None = None,
+        pid: int | None = None,
+        step: int | None = None,
+    ):
+        """Stores the place of the failure and appends it to `message`."""
+        self.env_index, self.pid, self.step = env_index, pid, step
+        place = {"environment": env_index, "process": pid, "step": step}
+        where = ", ".join(
+            f"{name} {number}" for name, number in place.items() if number is not None
+        )
+        super().__init__(f"{message} ({where})" if where else message)
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """What failed and with what, to count equal failures: `("process", "was killed by ...")`."""
+        return "environment", type(self).__name__
+
+    def __str__(self) -> str:
+        message = str(self.args[0])
+        return f"{message}\n{_count_kinds(self.others)}" if self.others else message
+
+
+class EnvironmentRaisedError(EnvironmentFailure):
+    """The environment raised an exception; the message ends with its traceback.
+
+    Attributes:
+      summary: The message without the place and the traceback.
+      traceback_text: The traceback from the process of the environment.
+      type_name: Name of the exception's type, such as "ValueError".
+    """
+
+    def __init__(
+        self,
+        message: str,
+        traceback_text: str,
+        env_index: int | None,
+        type_name: str,
+        pid: int | None = None,
+        step: int | None = None,
+    ):
+        """Stores the place and the traceback."""
+        super().__init__(message, env_index, pid, step)
+        self.summary = message
+        self.traceback_text = traceback_text
+        self.type_name = type_name
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "environment", self.type_name
+
+    def __str__(self) -> str:
+        traceback_text = self.traceback_text.rstrip()
+        return f"{super().__str__()}\n\nTraceback of the environment:\n{traceback_text}"
+
+
+class WorkerDiedError(EnvironmentFailure):
+    """The process that hosts the environment exited unexpectedly.
+
+    Attributes:
+      exit_code: As in `subprocess`, negative for the signal that killed the process; None if
+        unknown.
+    """
+
+    def __init__(
+        self,
+        exit_code: int | None,
+        env_index: int | None = None,
+        pid: int | None = None,
+        step: int | None = None,
+    ):
+        """Stores the exit code and describes it in the message."""
+        super().__init__(f"A worker process {_describe_exit(exit_code)}", env_index, pid, step)
+        self.exit_code = exit_code
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", _describe_exit(self.exit_code)
+
+
+class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
+    """The process that hosts the environment did not reply in time. It may still be running."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", "did not reply in time"
+
+
+def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:
+    """Returns one line: "Others that failed: 2 environments (ValueError), 1 process (...)"."""
+    counts = collections.Counter(failure.kind for failure in failures)
+    kinds = [
+        f"{count} {noun if count == 1 else _PLURALS[noun]} ({cause})"
+        for (noun, cause), count in counts.items()
+    ]
+    return f"Others that failed: {', '.join(kinds)}"
+
+
+_PLURALS = {"environment": "environments", "process": "processes"}
+
+
+def _describe_exit(exit_code: int | None) -> str:
+    if exit_code is None:
+        return "closed its connection"
+    if exit_code >= 0:
+        return f"ended with exit code {exit_code}"
+    try:
+        return f"was killed by {signal.Signals(-exit_code).name}"
+    except ValueError:
+        return f"was killed by signal {-exit_code}"

@@ -1,0 +1,1 @@
+"""Environments and the simulation loop as operations of the TensorFlow graph."""

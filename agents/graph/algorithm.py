@@ -1,0 +1,81 @@
+"""What the simulation loop asks of an actor, and the trainer of an algorithm."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, NamedTuple
+
+import tensorflow as tf
+
+from agents.graph.transition import Rollout, Transition
+from agents.types import NestedTensor
+
+if TYPE_CHECKING:  # Environments in the graph are useful without Keras, too.
+    from agents.policies.policy import Policy
+
+
+class Actor(abc.ABC):
+    """Chooses actions inside of `agents.simulate`; subclass it and override what is needed.
+
+    Masks are bool [B]. All methods are operations of the graph.
+    """
+
+    def begin_rollout(self, steps: int) -> None:  # noqa: B027 - Optional.
+        """Prepares a rollout of T = `steps`; the place for one operation instead of T."""
+
+    def begin_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
+        """Called for the environments that have just started an episode."""
+
+    @abc.abstractmethod
+    def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
+        """Returns actions [B, ...] of the action space's types for observations [B, ...]."""
+
+    def experience(self, step: tf.Tensor, transition: Transition) -> None:  # noqa: B027 - Optional.
+        """Receives the transition [B, ...] of step `step`, int32 [], of the rollout."""
+
+    def end_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
+        """Called for the environments whose episode has just ended."""
+
+
+class Report(NamedTuple):
+    """What an update reports.
+
+    Attributes:
+      scalars: float32 [] by tag, such as `losses/policy`.
+      arrays: Tensors of any shape by tag, for histograms.
+      nonfinite: By the name of what was monitored (`observ`, `final_observ`, `reward`, `action`,
+        `loss`), the first NaN or infinity, float32 [], and its index in the flat [T, B], int32 [],
+        -1 where all numbers are finite. See `agents.learning.nonfinite`.
+    """
+
+    scalars: dict[str, tf.Tensor]
+    arrays: dict[str, tf.Tensor]
+    nonfinite: dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+
+class Algorithm(Actor):
+    """Acts in a batch of environments and learns from rollouts; what `agents.train` trains.
+
+    The constructor takes the environments to act in (an `InGraphEnv`) and the configuration.
+
+    Attributes:
+      policy: The policy that is trained; evaluations and `agents.load_policy` act with it.
+      steps: Variable [], int64, the environment steps learned from so far.
+    """
+
+    policy: Policy
+    steps: tf.Variable
+
+    @abc.abstractmethod
+    def train(self, rollout: Rollout) -> Report:
+        """Learns from a rollout, as an operation of the graph, and counts its `steps`."""
+
+    def reset_episode_state(self) -> None:  # noqa: B027 - Optional.
+        """Clears what `train` keeps of running episodes, after all environments were reset.
+
+        Then `begin_episode` is called for all environments.
+        """
+
+    @abc.abstractmethod
+    def variables(self) -> dict[str, tf.Variable]:
+        """Everything that a checkpoint must hold, by name."""

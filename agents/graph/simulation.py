@@ -1,0 +1,139 @@
+"""The simulation loop: an actor and its environments take turns inside the graph."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from agents.graph.algorithm import Actor
+from agents.graph.in_graph_env import InGraphEnv
+from agents.graph.transition import Rollout, StepResult, Transition
+from agents.types import NestedTensor
+
+
+def simulate(
+    batch_env: InGraphEnv, actor: Actor, steps: int, deterministic: bool = False
+) -> Rollout:
+    """Lets an actor act in its environments for some steps; for use inside of a `tf.function`.
+
+    Each step calls the actor's `perform`, steps the environments, and calls `experience`,
+    `end_episode` and `begin_episode`. The observations after the last step are
+    `batch_env.observ`; the variables of `batch_env` change at the end, all at once.
+
+    Args:
+      batch_env: B environments that were reset before their first step.
+      actor: Chooses the actions.
+      steps: Number of steps of each environment, T.
+      deterministic: Passed to the actor's `perform`.
+
+    Returns:
+      The rollout, [T, B, ...].
+    """
+    actor.begin_rollout(steps)
+    first_observ, last_action = (
+        tf.nest.map_structure(tf.convert_to_tensor, variables)
+        for variables in (batch_env.observ, batch_env.action)
+    )
+    packed, last_action = _loop(batch_env, actor, steps, deterministic, first_observ, last_action)
+    results = batch_env.unpack(packed)  # [T, B, ...]
+    batch_env.keep(last_action, tf.nest.map_structure(lambda leaf: leaf[-1], results))
+    observ = tf.nest.map_structure(
+        lambda first, later: tf.concat([first[None], later[:-1]], axis=0),
+        first_observ,
+        results.observ,
+    )  # [T, B, ...]
+    done = results.terminated | results.truncated  # [T, B]
+    episode_return, episode_length = _track_episodes(batch_env, results.reward, done)
+    return Rollout(
+        observ=observ,
+        reward=results.reward,
+        terminated=results.terminated,
+        truncated=results.truncated,
+        done=done,
+        final_observ=results.final_observ,
+        extras=results.extras,
+        episode_return=episode_return,
+        episode_length=episode_length,
+    )
+
+
+def _loop(
+    batch_env: InGraphEnv,
+    actor: Actor,
+    steps: int,
+    deterministic: bool,
+    first_observ: NestedTensor,
+    last_action: NestedTensor,
+) -> tuple[NestedTensor, NestedTensor]:
+    """Runs the steps; returns their packed results [T, ...] and the last actions [B, ...]."""
+
+    def one_step(
+        step: tf.Tensor, observ: NestedTensor, _: NestedTensor, arrays: NestedTensor
+    ) -> tuple[tf.Tensor, NestedTensor, NestedTensor, NestedTensor]:
+        action = actor.perform(observ, deterministic)
+        packed = batch_env.step(action)
+        result = batch_env.unpack(packed)
+        actor.experience(step, _transition(observ, action, result))
+        done = result.terminated | result.truncated  # [B]
+        actor.end_episode(done)
+        actor.begin_episode(done)
+        arrays = tf.nest.map_structure(
+            lambda array, value: array.write(step, value), arrays, packed
+        )
+        return step + 1, result.observ, action, arrays
+
+    arrays = tf.nest.map_structure(
+        lambda spec: tf.TensorArray(spec.dtype, steps, element_shape=spec.shape),
+        batch_env.packed_spec,
+    )
+    _, _, last_action, arrays = tf.while_loop(
+        lambda step, *_: step < steps,
+        one_step,
+        (tf.constant(0), first_observ, last_action, arrays),
+        maximum_iterations=steps,
+    )
+    return tf.nest.map_structure(lambda array: array.stack(), arrays), last_action
+
+
+def _transition(observ: NestedTensor, action: NestedTensor, result: StepResult) -> Transition:
+    return Transition(observ, action, *result[1:])
+
+
+def _track_episodes(
+    batch_env: InGraphEnv, reward: tf.Tensor, done: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns and lengths [T, B] of episodes; those of running episodes stay in the variables."""
+    variables = batch_env.episode_return, batch_env.episode_length
+    returns, lengths, after = _episode_sums(reward, done, *map(tf.convert_to_tensor, variables))
+    for variable, value in zip(variables, after, strict=True):
+        variable.assign(value)
+    return returns, lengths
+
+
+# A loop of small operations: compiled it takes no time beside the environments' steps.
+@tf.function(jit_compile=True, autograph=False)
+def _episode_sums(
+    reward: tf.Tensor, done: tf.Tensor, returns: tf.Tensor, lengths: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Running return and length of every environment, restarted after the end of an episode.
+
+    Args:
+      reward: float32 [T, B].
+      done: bool [T, B].
+      returns: float32 [B], returns so far of the episodes running at the start.
+      lengths: int32 [B], their lengths so far.
+
+    Returns:
+      Returns [T, B] and lengths [T, B] including each step, and [returns, lengths] [B] to start the
+      next rollout with.
+    """
+
+    def add_step(
+        sums: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, ...]:
+        _, _, returns, lengths = sums
+        reward, done = step
+        returns, lengths = returns + reward, lengths + 1
+        return returns, lengths, tf.where(done, 0.0, returns), tf.where(done, 0, lengths)
+
+    returns, lengths, *after = tf.scan(add_step, (reward, done), (returns, lengths) * 2)
+    return returns, lengths, [sums[-1] for sums in after]

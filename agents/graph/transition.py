@@ -1,0 +1,77 @@
+"""What flows from environments to algorithms: steps, transitions and rollouts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from agents.types import NestedTensor
+
+
+class StepResult(NamedTuple):
+    """What a batch of environments returns for one step; rollouts have a T in front.
+
+    Attributes:
+      observ: Structure [B, ...], the next observations: where an episode ended, the first one of
+        the next episode.
+      reward: float32 [B].
+      terminated: bool [B], whether the episode ended in a terminal state.
+      truncated: bool [B], whether the episode was cut, as by a time limit.
+      final_observ: Structure [B, ...], the last observations of episodes that ended, arbitrary in
+        other rows.
+      extras: float32 [B] by info key, NaN where an environment's info lacks the key.
+    """
+
+    observ: NestedTensor
+    reward: tf.Tensor
+    terminated: tf.Tensor
+    truncated: tf.Tensor
+    final_observ: NestedTensor
+    extras: dict[str, tf.Tensor]
+
+
+class Transition(NamedTuple):
+    """One step of all environments, with the observation it started from.
+
+    The observation after the step is the next transition's `observ`. See `StepResult` for the
+    other fields.
+
+    Attributes:
+      observ: Structure [B, ...], the observations that the actions were chosen for.
+      action: Structure [B, ...], as the environments take it.
+    """
+
+    observ: NestedTensor
+    action: NestedTensor
+    reward: tf.Tensor
+    terminated: tf.Tensor
+    truncated: tf.Tensor
+    final_observ: NestedTensor
+    extras: dict[str, tf.Tensor]
+
+
+class Rollout(NamedTuple):
+    """T steps of B environments.
+
+    Attributes:
+      observ: Structure [T, B, ...], the observations that steps started from.
+      reward: float32 [T, B].
+      terminated: bool [T, B].
+      truncated: bool [T, B].
+      done: bool [T, B], terminated or truncated.
+      final_observ: Structure [T, B, ...], valid where `done`.
+      extras: float32 [T, B] by info key.
+      episode_return: float32 [T, B], sum of the episode's rewards, valid where `done`.
+      episode_length: int32 [T, B], steps of the episode, valid where `done`.
+    """
+
+    observ: NestedTensor
+    reward: tf.Tensor
+    terminated: tf.Tensor
+    truncated: tf.Tensor
+    done: tf.Tensor
+    final_observ: NestedTensor
+    extras: dict[str, tf.Tensor]
+    episode_return: tf.Tensor
+    episode_length: tf.Tensor

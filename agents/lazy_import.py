@@ -1,0 +1,39 @@
+"""Public names of packages that are imported on first use (PEP 562).
+
+Worker processes and the command line import parts of this library without TensorFlow, whose import
+takes three seconds and 170 MB. So a package's ``__init__`` lists its public names and their
+modules, and this module imports them on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+
+
+def lazy_names(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Makes the ``__getattr__`` and ``__dir__`` of a package.
+
+    Args:
+      package: The package's ``__name__``.
+      homes: The module of each public name; a name may itself be a module in a package.
+
+    Returns:
+      Two module-level functions. The first does what ``from home import name`` does; it raises
+      `AttributeError` for names that are not listed.
+    """
+
+    def __getattr__(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        home = importlib.import_module(homes[name])
+        if hasattr(home, name) or not hasattr(home, "__path__"):
+            return getattr(home, name)
+        return importlib.import_module(f"{homes[name]}.{name}")
+
+    def __dir__() -> list[str]:
+        return sorted(homes)
+
+    return __getattr__, __dir__

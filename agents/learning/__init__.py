@@ -1,0 +1,1 @@
+"""What any algorithm needs to learn: returns, normalizers, optimizers, schedules."""

@@ -1,0 +1,62 @@
+"""Detection of NaN and infinities inside compiled programs, where assertions vanish."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from agents.types import NestedTensor
+
+
+def find_nonfinite(
+    reward: tf.Tensor,
+    done: tf.Tensor,
+    sample: NestedTensor,
+    loss: tf.Tensor,
+    observ: tf.Tensor | None = None,
+    final_observ: tf.Tensor | None = None,
+    last_observ: tf.Tensor | None = None,
+) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+    """Looks for numbers that are not finite in a rollout and in the loss of its update.
+
+    Args:
+      reward: float32 [T, B].
+      done: bool [T, B].
+      sample: Structure [T, B, ...] of the policy's samples.
+      loss: float32 [].
+      observ: float32 [T, B, O]; None for observations without numbers: images are integers.
+      final_observ: float32 [T, B, O], checked where `done`.
+      last_observ: float32 [B, O], the observations after the rollout.
+
+    Returns:
+      By name (`reward`, `action`, `loss`, and `observ` and `final_observ` if given) what
+      `first_nonfinite` returns.
+    """
+    samples = [_as_vectors(tf.cast(leaf, tf.float32)) for leaf in tf.nest.flatten(sample)]
+    monitored = {"reward": reward, "action": tf.concat(samples, axis=-1)}  # [T, B], [T, B, A]
+    if observ is not None and last_observ is not None:
+        monitored["observ"] = tf.concat([observ, last_observ[None]], axis=0)  # [T + 1, B, O]
+        monitored["final_observ"] = tf.where(done[..., None], final_observ, 0.0)  # [T, B, O]
+    monitored["loss"] = loss[None, None]  # [1, 1]
+    return {name: first_nonfinite(values) for name, values in monitored.items()}
+
+
+def first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Finds the first NaN or infinity.
+
+    Args:
+      values: float [T, B, ...].
+
+    Returns:
+      That number, float32 [], and its index in the flat [T, B], int32 []; index -1 where all
+      numbers are finite.
+    """
+    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
+    bad = ~tf.math.is_finite(flat)  # [T * B * ...]
+    first = tf.argmax(bad, output_type=tf.int32)
+    numbers_per_step = flat.shape[0] // (values.shape[0] * values.shape[1])
+    index = tf.where(tf.reduce_any(bad), first // numbers_per_step, -1)
+    return tf.gather(flat, first), index
+
+
+def _as_vectors(values: tf.Tensor) -> tf.Tensor:
+    return values[..., None] if len(values.shape) == 2 else values

@@ -1,0 +1,128 @@
+"""Optimizers: Keras' Adam or SGD, for all variables or for actor and critic separately."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from agents.learning.schedules import Constant, make_schedule
+from agents.settings.config import Config
+
+
+class Optimizer:
+    """A Keras optimizer with gradient clipping and a scheduled learning rate.
+
+    Attributes:
+      rate_name: Name of its learning rate in reports and checkpoints.
+      learning_rate: The schedule.
+    """
+
+    def __init__(
+        self,
+        variables: dict[str, tf.Variable],
+        optimizer: keras.optimizers.Optimizer,
+        learning_rate: Constant,
+        max_gradient_norm: float = 0.0,
+        rate_name: str = "learning_rate",
+    ):
+        """Builds the optimizer.
+
+        Args:
+          variables: Variables to train, by name.
+          optimizer: Applies the gradients; its learning rate is overwritten.
+          learning_rate: Schedule of the learning rate.
+          max_gradient_norm: Global norm to clip the gradients of its variables to; 0 to disable.
+          rate_name: Name of its learning rate in reports and checkpoints.
+        """
+        self.learning_rate, self.rate_name = learning_rate, rate_name
+        self._variables, self._optimizer = variables, optimizer
+        self._max_gradient_norm = max_gradient_norm
+        optimizer.build(list(variables.values()))
+
+    def apply(self, gradients: dict[str, tf.Tensor], progress: tf.Tensor) -> tf.Tensor:
+        """Applies the gradients of its variables.
+
+        Args:
+          gradients: By name; those of other variables are ignored.
+          progress: Fraction of the training that is over, float32 [].
+
+        Returns:
+          The global norm before clipping, float32 [].
+        """
+        own = [gradients[name] for name in self._variables]
+        norm = tf.linalg.global_norm(own)
+        if self._max_gradient_norm:
+            own, _ = tf.clip_by_global_norm(own, self._max_gradient_norm, use_norm=norm)
+        self._optimizer.learning_rate.assign(self.learning_rate.value(progress))
+        self._optimizer.apply(own, list(self._variables.values()))
+        return norm
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state that a checkpoint holds, by name."""
+        state = named_state(self._optimizer.variables, self._variables)
+        named = {f"{self._optimizer.name}/{name}": state[name] for name in state}
+        schedule = self.learning_rate.variables()
+        return {**named, **{f"{self.rate_name}/{name}": schedule[name] for name in schedule}}
+
+
+def named_state(
+    state: Sequence[keras.Variable], trained: dict[str, tf.Variable]
+) -> dict[str, tf.Variable]:
+    """Names the variables of a Keras optimizer independently of the process.
+
+    Keras names slots after trained variables, which it numbers through the whole process. Their
+    order, which Keras does not document, tells them apart instead: two counters, then the slots of
+    each trained variable. Where shapes contradict that order, slots are numbered.
+
+    Args:
+      state: The optimizer's variables, in Keras' order.
+      trained: The variables that it trains, by name, in the order it was built with.
+
+    Returns:
+      Variables by names such as `iteration` or `policy/output/kernel/momentum`.
+    """
+    counters, slots = state[:2], state[2:]
+    per_variable = len(slots) // max(len(trained), 1)
+    owners = [name for name in trained for _ in range(per_variable)]
+    in_order = len(owners) == len(slots) and all(
+        slot.shape == trained[name].shape for name, slot in zip(owners, slots, strict=True)
+    )
+    if in_order:
+        kinds = [slot.name.rsplit("_")[-1] for slot in slots]
+        names = [f"{owner}/{kind}" for owner, kind in zip(owners, kinds, strict=True)]
+    if not in_order or len(set(names)) < len(slots):
+        names = [f"slot_{index}" for index in range(len(slots))]
+    named = dict(zip(names, slots, strict=True)) | {counter.name: counter for counter in counters}
+    return {name: variable.value for name, variable in named.items()}
+
+
+def make_optimizers(variables: dict[str, tf.Variable], config: Config) -> list[Optimizer]:
+    """One optimizer of all variables; with `critic_learning_rate`, one each for actor and critic.
+
+    The critic's variables are those whose names start with `value/`. Its learning rate decreases
+    with the actor's linear schedule, but does not follow the KL divergence, on which the critic
+    has no influence.
+    """
+    schedule = config.learning_rate_schedule
+    rate = make_schedule(schedule, config.learning_rate, config.kl_target)
+    clip = config.max_gradient_norm
+    if not config.critic_learning_rate:
+        return [Optimizer(variables, _keras_optimizer(config.optimizer, config), rate, clip)]
+    critic = {name: variables[name] for name in variables if name.startswith("value/")}
+    actor = {name: variables[name] for name in variables if name not in critic}
+    critic_schedule = "constant" if schedule == "kl" else schedule
+    critic_rate = make_schedule(critic_schedule, config.critic_learning_rate)
+    critic_optimizer = _keras_optimizer(f"critic_{config.optimizer}", config)
+    return [
+        Optimizer(actor, _keras_optimizer(config.optimizer, config), rate, clip),
+        Optimizer(critic, critic_optimizer, critic_rate, clip, "critic_learning_rate"),
+    ]
+
+
+def _keras_optimizer(name: str, config: Config) -> keras.optimizers.Optimizer:
+    # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
+    if config.optimizer == "adam":
+        return keras.optimizers.Adam(epsilon=config.adam_epsilon, name=name)
+    return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)

@@ -1,0 +1,77 @@
+"""Schedules of learning rates, clipping ranges and coefficients."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from agents.learning.epoch_mean import EpochMean
+
+
+class Constant:
+    """A constant; the base of all schedules."""
+
+    def __init__(self, initial: float):
+        """Starts at `initial`."""
+        self._initial = initial
+
+    def value(self, progress: tf.Tensor) -> tf.Tensor:
+        """The current value, float32 [].
+
+        Args:
+          progress: Fraction of the training that is over, float32 [] in [0, 1].
+        """
+        return tf.constant(self._initial, tf.float32)
+
+    def observe(self, approx_kl: tf.Tensor, ends_epoch: tf.Tensor) -> None:
+        """Receives a minibatch's KL divergence, float32 [], and whether it ends an epoch, bool []."""
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state that a checkpoint holds, by name."""
+        return {}
+
+
+class Linear(Constant):
+    """Decreases linearly to 0 at the last step."""
+
+    def value(self, progress: tf.Tensor) -> tf.Tensor:
+        """See `Constant`."""
+        return self._initial * (1.0 - progress)
+
+
+class KLAdaptive(Constant):
+    """A learning rate that follows the KL divergence of the epochs, as skrl's `KLAdaptiveLR`.
+
+    After every epoch it is divided by 1.5 if the mean KL divergence is above 2 * kl_target, and
+    multiplied by 1.5 if it is below kl_target / 2, within [1e-6, 1e-2]. A stopped update ends the
+    epoch, including the minibatch that it stopped at.
+    """
+
+    def __init__(self, initial: float, kl_target: float):
+        """Starts at `initial`; `kl_target` is in nats."""
+        super().__init__(initial)
+        self._kl_target = kl_target
+        self._rate = tf.Variable(initial, trainable=False)
+        self._epoch_kl = EpochMean()
+
+    def value(self, progress: tf.Tensor) -> tf.Tensor:
+        """See `Constant`."""
+        return tf.convert_to_tensor(self._rate)
+
+    def observe(self, approx_kl: tf.Tensor, ends_epoch: tf.Tensor) -> None:
+        """See `Constant`."""
+        rate, kl = tf.convert_to_tensor(self._rate), self._epoch_kl.update(approx_kl, ends_epoch)
+        slower, faster = tf.maximum(rate / 1.5, 1e-6), tf.minimum(rate * 1.5, 1e-2)
+        not_above = tf.where(kl < self._kl_target / 2, faster, rate)
+        adapted = tf.where(kl > 2 * self._kl_target, slower, not_above)
+        self._rate.assign(tf.where(ends_epoch, adapted, rate))
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """See `Constant`."""
+        return {"rate": self._rate}
+
+
+def make_schedule(name: str, initial: float, kl_target: float = 0.0) -> Constant:
+    """The schedule `constant`, `linear` or, for learning rates, `kl`."""
+    if name == "kl":
+        return KLAdaptive(initial, kl_target)
+    return {"constant": Constant, "linear": Linear}[name](initial)

@@ -1,1 +1,0 @@
-"""Networks: policies and value functions, made with Keras."""

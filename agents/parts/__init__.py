@@ -1,1 +1,0 @@
-"""Blocks that any algorithm may use: normalisers, distributions, returns."""

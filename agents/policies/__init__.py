@@ -1,0 +1,1 @@
+"""Acting: preprocessed inputs, networks and recurrent state."""

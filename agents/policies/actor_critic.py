@@ -1,0 +1,218 @@
+"""Policy and value function: torsos, optional recurrent cells, and an output layer for each."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+
+import keras
+import tensorflow as tf
+
+from agents.distributions.distribution import Distribution
+from agents.distributions.parametric_distribution import ParametricDistribution
+from agents.policies.branch import Branch, swap_first_axes
+from agents.policies.inputs import MASK, NetworkInputs
+from agents.policies.recurrent import State
+from agents.settings.config import Config
+
+# Recurrent state by branch, `policy` and `value`; empty for feed-forward networks, without `value`
+# where the branches are shared.
+States = dict[str, State]
+
+
+class ActorCritic:
+    """Policy and value function, with separate or shared torsos.
+
+    Output layers are initialized orthogonally, as in Huang et al., "The 37 Implementation Details
+    of PPO" (2022).
+
+    Attributes:
+      action_distribution: Distributions over the action space.
+      recurrent: Whether the networks are recurrent.
+      convolves: Whether the networks see images. On the CPU, XLA's convolutions in a loop take 40
+        times as long as TensorFlow's.
+    """
+
+    def __init__(
+        self,
+        shapes: dict[str, tuple[int, ...]],
+        action_distribution: ParametricDistribution,
+        config: Config,
+        seed: int = 0,
+    ):
+        """Creates the weights.
+
+        Args:
+          shapes: Shapes of the inputs, by name; see `agents.policies.inputs`.
+          action_distribution: Distributions over the action space.
+          config: The experiment's settings.
+          seed: Seed of the initial weights.
+
+        Raises:
+          UsageError: The network does not exist, or does not fit the inputs.
+        """
+        self.action_distribution = action_distribution
+        self.recurrent = config.recurrent != "none"
+        self.convolves = set(shapes) != {"vector"}
+        value_layers = config.value_layers or config.layers
+        value_config = config.model_copy(update={"layers": value_layers})
+        parameters = action_distribution.parameters
+        predicted = [parameter for parameter in parameters if not parameter.independent]
+        self._sizes = [parameter.size for parameter in predicted]
+        with _reproducible_weights(seed):
+            self._policy = Branch("policy", shapes, config)
+            shared = config.shared_torso
+            self._value = self._policy if shared else Branch("value", shapes, value_config)
+            self._policy_head = _output_layer(self._policy.size, sum(self._sizes), gain=0.01)
+            self._value_head = _output_layer(self._value.size, 1, gain=1.0)
+        initial = [tf.fill([parameter.size], parameter.initial) for parameter in predicted]
+        self._policy_head.bias.assign(tf.concat(initial, axis=0))
+        self._independent = {
+            parameter.name: tf.Variable(
+                tf.fill([parameter.size], parameter.initial), name=parameter.name
+            )
+            for parameter in parameters
+            if parameter.independent
+        }
+
+    # Single steps.
+
+    def policy(self, inputs: NetworkInputs, states: States) -> tuple[Distribution, States]:
+        """Computes the distributions over actions.
+
+        Args:
+          inputs: Normalized inputs [N, ...].
+          states: Recurrent state.
+
+        Returns:
+          Distributions [N], and the next recurrent state.
+        """
+        features, state = self._policy.step(inputs, states.get("policy", ()))
+        policy = self.distribution(self._parameters(features), inputs)
+        return policy, {**states, "policy": state} if self.recurrent else states
+
+    def value(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
+        """State values [N] for normalized inputs [N, ...] and recurrent state."""
+        features, _ = self._value.step(inputs, states.get(self._value.name, ()))
+        return self._value_head(features)[..., 0]
+
+    def distribution(self, parameters: Sequence[tf.Tensor], inputs: NetworkInputs) -> Distribution:
+        """Distributions [...] of parameters [..., size], masked where `inputs` hold a mask."""
+        return self.action_distribution.distribution(parameters, inputs.get(MASK))
+
+    def zero_states(self, num_envs: int) -> States:
+        """Recurrent state at the start of episodes in `num_envs` environments, by branch."""
+        branches = {branch.name: branch for branch in (self._policy, self._value)}
+        return {
+            name: branch.memory.zero_state(num_envs)
+            for name, branch in branches.items()
+            if branch.memory
+        }
+
+    # Whole sequences: L steps of N environments.
+
+    def policies(
+        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
+    ) -> tuple[list[tf.Tensor], States]:
+        """Computes the parameters of the distributions of whole sequences.
+
+        Args:
+          inputs: Normalized inputs [L, N, ...].
+          states: Recurrent state before the first step, [N, U].
+          is_first: bool [L, N], whether a step is the first of an episode.
+
+        Returns:
+          Parameters [L, N, size] or [size], and the recurrent state after each step, [L, N, U].
+        """
+        features, after = self._policy.unroll(inputs, states.get("policy", ()), is_first)
+        return self._parameters(features), {"policy": after} if self.recurrent else {}
+
+    def values(
+        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, States]:
+        """State values [L, N] and recurrent states [L, N, U] of sequences; see `policies`."""
+        name = self._value.name
+        features, after = self._value.unroll(inputs, states.get(name, ()), is_first)
+        return self._value_head(features)[..., 0], {name: after} if self.recurrent else {}
+
+    # Minibatches: M single steps, or N sequences of L steps.
+
+    def evaluate(
+        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
+    ) -> tuple[Distribution, tf.Tensor]:
+        """Computes distributions and values of a minibatch.
+
+        Args:
+          inputs: Normalized inputs [M, ...]; for recurrent networks [N, L, ...].
+          states: Recurrent state before each sequence, [N, U]; ignored for single steps.
+          is_first: bool [N, L]; ignored for single steps.
+
+        Returns:
+          Distributions and values, [M] or [N, L].
+        """
+        features, value_features = self._features(inputs, states, is_first)
+        policy = self.distribution(self._parameters(features), inputs)
+        return policy, self._value_head(value_features)[..., 0]
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """All weights, by name; all are trained.
+
+        Names of those that only the value function depends on start with `value/`.
+        """
+        layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
+        layers["policy"] = {**layers["policy"], "output": self._policy_head}
+        layers["value"] = {**layers.get("value", {}), "output": self._value_head}
+        weights = {
+            f"{branch}/{name}/{weight.name}": weight.value
+            for branch, named in layers.items()
+            for name, layer in named.items()
+            for weight in layer.weights
+        }
+        return weights | {f"policy/{name}": value for name, value in self._independent.items()}
+
+    def _features(
+        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Features of policy and value function, [M, F] or [N, L, F]."""
+        shared = self._value is self._policy
+        if not self.recurrent:
+            features, _ = self._policy.step(inputs, ())
+            return features, features if shared else self._value.step(inputs, ())[0]
+        by_time = {name: swap_first_axes(value) for name, value in inputs.items()}  # [L, N, ...]
+        is_first = swap_first_axes(is_first)  # [L, N]
+        features = {
+            branch.name: swap_first_axes(branch.unroll(by_time, states[branch.name], is_first)[0])
+            for branch in ([self._policy] if shared else [self._policy, self._value])
+        }  # [N, L, F]
+        return features["policy"], features[self._value.name]
+
+    def _parameters(self, features: tf.Tensor) -> list[tf.Tensor]:
+        """Parameters of the distributions: [..., size], or [size] if independent of the inputs."""
+        outputs = self._policy_head(features)  # [..., sum of sizes]
+        split = [outputs] if len(self._sizes) == 1 else tf.split(outputs, self._sizes, axis=-1)
+        predicted = iter(split)
+        return [
+            tf.convert_to_tensor(self._independent[parameter.name])
+            if parameter.independent
+            else next(predicted)
+            for parameter in self.action_distribution.parameters
+        ]
+
+
+def _output_layer(features: int, outputs: int, gain: float) -> keras.layers.Layer:
+    orthogonal = keras.initializers.Orthogonal(gain)
+    layer = keras.layers.Dense(outputs, kernel_initializer=orthogonal, dtype="float32")
+    layer.build([None, features])
+    return layer
+
+
+@contextlib.contextmanager
+def _reproducible_weights(seed: int) -> Iterator[None]:
+    """Seeds Python's generator, from which Keras seeds initializers; restores it afterwards."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)

@@ -1,0 +1,89 @@
+"""Recurrent cells, for single steps and for whole sequences."""
+
+from __future__ import annotations
+
+import keras
+import tensorflow as tf
+
+State = tuple[tf.Tensor, ...]
+
+
+class Recurrent:
+    """A GRU (Cho et al., 2014, arXiv 1406.1078) or LSTM (Hochreiter and Schmidhuber, 1997).
+
+    Its state is a tuple of tensors [N, U], zero at the start of an episode. It always computes in
+    float32: errors of the state accumulate over an episode.
+    """
+
+    def __init__(self, kind: str, features: int, units: int, name: str):
+        """Creates the weights.
+
+        Args:
+          kind: `gru` or `lstm`.
+          features: Size of its inputs, F.
+          units: Size of its outputs, U.
+          name: Name of the weights.
+        """
+        cells = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
+        self._cell = cells[kind](units, name=name, dtype="float32")
+        self._cell.build([None, features])
+        self._sizes = tf.nest.flatten(self._cell.state_size)
+        self.weights = self._cell.weights
+
+    def zero_state(self, num_envs: int) -> State:
+        """The state at the start of episodes, [num_envs, U]."""
+        return tuple(tf.zeros([num_envs, size]) for size in self._sizes)
+
+    def step(self, features: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
+        """Computes one step.
+
+        Args:
+          features: float32 [N, F].
+          state: The state before the step, [N, U] each.
+
+        Returns:
+          Outputs, float32 [N, U], and the next state.
+        """
+        output, next_state = self._cell(features, list(state))
+        return output, tuple(tf.nest.flatten(next_state))
+
+    def unroll(
+        self, features: tf.Tensor, state: State, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """Computes whole sequences.
+
+        Args:
+          features: float32 [L, N, F].
+          state: The state before the first step, [N, U] each.
+          is_first: bool [L, N], whether a step is the first of an episode: its state is zero.
+
+        Returns:
+          Outputs, float32 [L, N, U], and the states after each step, [L, N, U] each.
+        """
+        length, num_sequences = features.shape[:2]
+
+        def one_step(
+            index: tf.Tensor, state: State, arrays: tuple[tf.TensorArray, ...]
+        ) -> tuple[tf.Tensor, State, tuple[tf.TensorArray, ...]]:
+            state = reset_state(state, is_first[index])
+            output, state = self.step(features[index], state)
+            results = zip(arrays, (output, *state), strict=True)
+            return index + 1, state, tuple(array.write(index, value) for array, value in results)
+
+        arrays = tuple(
+            tf.TensorArray(tf.float32, length, element_shape=[num_sequences, size])
+            for size in [self._cell.units, *self._sizes]
+        )
+        _, _, arrays = tf.while_loop(
+            lambda index, *_: index < length,
+            one_step,
+            (tf.constant(0), state, arrays),
+            maximum_iterations=length,
+        )
+        outputs, *states = (array.stack() for array in arrays)  # [L, N, U]
+        return outputs, tuple(states)
+
+
+def reset_state(state: State, mask: tf.Tensor) -> State:
+    """The state [..., N, U] with zeros where `mask`, bool [..., N], is set."""
+    return tuple(tf.where(mask[..., None], tf.zeros_like(part), part) for part in state)

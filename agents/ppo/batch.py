@@ -1,0 +1,40 @@
+"""The batch that an update learns from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from agents.policies.actor_critic import States
+from agents.policies.inputs import NetworkInputs
+from agents.types import NestedTensor
+
+
+class Batch(NamedTuple):
+    """Single steps, or sequences of L steps for recurrent networks.
+
+    Shapes are those of a minibatch of M steps. For sequences, read [N, L] for [M].
+
+    Attributes:
+      advantage: float32 [M].
+      is_first: bool [N, L], whether a step is the first of an episode; () for single steps.
+      inputs: Normalized network inputs [M, ...].
+      old_log_prob: float32 [M], log-probabilities of the samples under the policy that acted.
+      old_parameters: Parameters of that policy's distributions, [M, size] each.
+      sample: Structure [M, ...], the samples of that policy.
+      states: Recurrent state before each sequence, [N, U]; empty for single steps.
+      target: float32 [M], normalized value targets.
+      value: float32 [M], normalized values before the update.
+    """
+
+    # Loop variables of the compiled update have this order; changing it changes rounding.
+    advantage: tf.Tensor
+    is_first: tf.Tensor
+    inputs: NetworkInputs
+    old_log_prob: tf.Tensor
+    old_parameters: tuple[tf.Tensor, ...]
+    sample: NestedTensor
+    states: States
+    target: tf.Tensor
+    value: tf.Tensor

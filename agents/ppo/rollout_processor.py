@@ -1,0 +1,242 @@
+"""From a rollout to a training batch: log-probabilities, values, advantages and value targets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from agents.distributions.distribution import Distribution
+from agents.graph.transition import Rollout
+from agents.learning.normalization import RewardNormalizer, ValueNormalizer
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.returns import generalized_advantages, successor_values
+from agents.policies.actor_critic import States
+from agents.policies.inputs import MASK, NetworkInputs
+from agents.policies.policy import Policy
+from agents.policies.recurrent import reset_state
+from agents.ppo.batch import Batch
+from agents.ppo.sequences import flatten_time, sequence_length, states_before, to_sequences
+from agents.settings.config import Config
+from agents.types import NestedTensor
+
+Arrays = dict[str, tf.Tensor]
+
+
+class Experience(NamedTuple):
+    """A rollout as the policy saw it.
+
+    Attributes:
+      rollout: The rollout, [T, B, ...].
+      inputs: Network inputs of its observations before normalization, [T, B, ...].
+      final_inputs: Those of the final observations, [T, B, ...].
+      last_inputs: Those of the observations after the rollout, [B, ...].
+      sample: Structure [T, B, ...], the policy's samples.
+      states: The policy's recurrent state before the rollout, [B, U].
+    """
+
+    rollout: Rollout
+    inputs: NetworkInputs
+    final_inputs: NetworkInputs
+    last_inputs: NetworkInputs
+    sample: NestedTensor
+    states: States
+
+
+class Acting(NamedTuple):
+    """The policy that acted, with the normalizer's statistics of that time.
+
+    Attributes:
+      distribution: Its distributions [T, B].
+      parameters: Their parameters, [T, B, size] each, or [size] if the same for all steps.
+      log_prob: float32 [T, B], log-probabilities of the samples.
+      states: Its recurrent state after each step, [T, B, U].
+    """
+
+    distribution: Distribution
+    parameters: list[tf.Tensor]
+    log_prob: tf.Tensor
+    states: States
+
+
+class RolloutProcessor:
+    """Turns a rollout into a training batch and updates the normalizers.
+
+    Attributes:
+      value_states: Recurrent state of the value function before the next rollout, variables
+        [B, U]; empty without one, or where the policy's is shared.
+    """
+
+    def __init__(
+        self, policy: Policy, num_envs: int, config: Config, reducer: Reducer = SINGLE_LEARNER
+    ):
+        """Starts without statistics.
+
+        Args:
+          policy: The policy that acts.
+          num_envs: Number of environments, B.
+          config: The experiment's settings.
+          reducer: Combines the normalizers' statistics of several learners.
+        """
+        self._policy, self._network, self._config = policy, policy.network, config
+        self._reward_normalizer = RewardNormalizer(
+            num_envs, config.discount, config.reward_clip, config.normalize_reward, reducer
+        )
+        self._value_normalizer = ValueNormalizer(config.normalize_value, reducer)
+        zero_states = self._network.zero_states(num_envs)
+        self.value_states = {
+            name: tuple(tf.Variable(zeros, trainable=False) for zeros in state)
+            for name, state in zero_states.items()
+            if name == "value"
+        }
+
+    def process(self, experience: Experience) -> tuple[Batch, Arrays]:
+        """Turns a rollout into a training batch.
+
+        Args:
+          experience: The rollout as the policy saw it, [T, B, ...].
+
+        Returns:
+          A batch of T * B steps, or of T * B / L sequences; and arrays for histograms by tag.
+        """
+        rollout = experience.rollout
+        # Recurrent states before the rollout are known, so that no step needs a reset at its start.
+        is_first = tf.concat([tf.zeros_like(rollout.done[:1]), rollout.done[:-1]], axis=0)  # [T, B]
+        acting = self._acting_policy(experience, is_first)
+        # The policy acted with the statistics of that time; the update uses the new ones (as Brax).
+        self._policy.update_normalizer(flatten_time(experience.inputs))
+        inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
+        start_states = {
+            **tf.nest.map_structure(tf.convert_to_tensor, self.value_states),
+            **experience.states,
+        }
+        value, value_states = self._values(inputs, start_states, is_first)  # [T, B]
+        states = {**acting.states, **value_states}  # [T, B, U]
+        advantage = self._advantages(experience, value, states)  # [T, B]
+        target = advantage + value  # [T, B]
+        self._value_normalizer.update(target)
+        steps = Batch(
+            advantage=advantage,
+            is_first=(),
+            inputs=inputs,
+            old_log_prob=acting.log_prob,
+            old_parameters=tuple(
+                _broadcast_to_steps(parameter, rollout.done) for parameter in acting.parameters
+            ),
+            sample=experience.sample,
+            states={},
+            target=self._value_normalizer.normalize(target),
+            value=self._value_normalizer.normalize(value),
+        )
+        returns = {"reward": rollout.reward, "value": value, "return": target}
+        arrays = self._arrays(experience, steps, {**returns, **acting.distribution.statistics()})
+        return self._to_elements(steps, states, start_states, is_first), arrays
+
+    def reset_episode_state(self) -> None:
+        """Clears running sums and recurrent state after all environments were reset."""
+        self._reward_normalizer.reset_episode_state()
+        for variable in tf.nest.flatten(self.value_states):
+            variable.assign(tf.zeros_like(variable))
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state that a checkpoint holds, by name."""
+        states = tf.nest.flatten(self.value_states)
+        groups = {
+            "normalize_reward": self._reward_normalizer.variables(),
+            "normalize_value": self._value_normalizer.variables(),
+            "value_states": {str(index): state for index, state in enumerate(states)},
+        }
+        return {
+            f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
+        }
+
+    def _acting_policy(self, experience: Experience, is_first: tf.Tensor) -> Acting:
+        """Evaluates the policy that acted, before the normalizer's statistics change."""
+        inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
+        parameters, states = self._network.policies(inputs, experience.states, is_first)
+        distribution = self._network.distribution(parameters, inputs)
+        log_prob = distribution.log_prob(experience.sample)  # [T, B]
+        return Acting(distribution, parameters, log_prob, states)
+
+    def _values(
+        self, inputs: NetworkInputs, start_states: States, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, States]:
+        """Values [T, B], and the value function's recurrent state after each step, [T, B, U]."""
+        normalized, states = self._network.values(inputs, start_states, is_first)
+        return self._value_normalizer.denormalize(normalized), states
+
+    def _value_of(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
+        """Values [N] of inputs before normalization [N, ...]."""
+        normalized = self._network.value(self._policy.normalize(inputs), states)
+        return self._value_normalizer.denormalize(normalized)
+
+    def _advantages(self, experience: Experience, value: tf.Tensor, states: States) -> tf.Tensor:
+        """Advantages of normalized rewards, and the recurrent state of the next rollout.
+
+        Args:
+          experience: The rollout, [T, B, ...].
+          value: float32 [T, B].
+          states: Recurrent state after each step, before any reset, [T, B, U]: the final
+            observation continues the episode that ended.
+
+        Returns:
+          float32 [T, B].
+        """
+        rollout, done = experience.rollout, experience.rollout.done
+        final_value = self._value_of(flatten_time(experience.final_inputs), flatten_time(states))
+        last_states = {
+            name: reset_state(tuple(part[-1] for part in state), done[-1])
+            for name, state in states.items()
+        }  # [B, U]
+        last_value = self._value_of(experience.last_inputs, last_states)  # [B]
+        for name, variables in self.value_states.items():
+            for variable, part in zip(variables, last_states[name], strict=True):
+                variable.assign(part)
+        final_value = tf.reshape(final_value, value.shape)  # [T, B]
+        reward = self._reward_normalizer.normalize(rollout.reward, done)  # [T, B]
+        next_value = successor_values(
+            value, final_value, last_value, rollout.terminated, rollout.truncated
+        )  # [T, B]
+        return generalized_advantages(
+            reward, value, next_value, done, self._config.discount, self._config.gae_lambda
+        )
+
+    def _to_elements(
+        self, steps: Batch, states: States, start_states: States, is_first: tf.Tensor
+    ) -> Batch:
+        """Reshapes leaves [T, B, ...] to the elements that minibatches are drawn from."""
+        if not self._network.recurrent:
+            return flatten_time(steps)
+        length = sequence_length(self._config)
+        sequences = to_sequences(steps._replace(is_first=is_first), length)
+        return sequences._replace(states=states_before(states, start_states, is_first, length))
+
+    def _arrays(self, experience: Experience, steps: Batch, others: Arrays) -> Arrays:
+        """Arrays for histograms by tag.
+
+        Of images only those of the last step are reported, since copying all takes long.
+        """
+        inputs = experience.inputs
+        images = {name: inputs[name][-1] for name in inputs if name not in ("vector", MASK)}
+        vectors: Arrays = {}
+        if "vector" in inputs:
+            vectors["observ"] = inputs["vector"]
+            vectors["normalized_observ"] = steps.inputs["vector"]
+        samples = tf.nest.flatten(steps.sample)
+        actions = {f"action_{index}" if index else "action": s for index, s in enumerate(samples)}
+        update = {"log_prob": steps.old_log_prob, "advantage": steps.advantage}
+        rollout = {**images, **flatten_time({**others, **vectors, **actions, **update})}
+        arrays = {f"rollout/{name}": array for name, array in rollout.items()}
+        for normalizer in (
+            self._policy.observ_normalizer,
+            self._reward_normalizer,
+            self._value_normalizer,
+        ):
+            statistics = normalizer.statistics()
+            arrays |= {f"normalizers/{name}": statistics[name] for name in statistics}
+        return arrays
+
+
+def _broadcast_to_steps(parameter: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
+    """A distribution's parameter as [T, B, size], also where it is [size] for all steps."""
+    return tf.broadcast_to(parameter, [*done.shape, parameter.shape[-1]])

@@ -1,0 +1,293 @@
+"""Command lines of pydantic models: a command's own options, and the settings of an experiment."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import inspect
+import json
+import os
+import shutil
+import sys
+import types
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NoReturn,
+    TextIO,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
+
+from pydantic import BaseModel, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
+
+from agents.errors import UsageError
+from agents.settings.validation import usage_error
+from agents.suggestion import did_you_mean
+from agents.types import PlainData
+
+CommandOptions = TypeVar("CommandOptions", bound=BaseModel)
+
+_METAVARS: dict[object, str] = {
+    bool: "true|false",
+    int: "INT",
+    float: "FLOAT",
+    str: "TEXT",
+    Path: "PATH",
+}
+_NO_BREAK_SPACE = "\xa0"
+
+
+def parse_command(
+    options: type[CommandOptions],
+    arguments: Sequence[str],
+    *,
+    program: str,
+    settings: type[BaseModel] | None = None,
+    examples: str = "",
+) -> tuple[CommandOptions, dict[str, PlainData]]:
+    """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
+
+    Every field is an option, in kebab-case; its description and default appear in the help.
+    `--help` prints it and raises `SystemExit(0)`.
+
+    Args:
+      options: Model of the command's own options; its docstring introduces the help.
+      arguments: What follows the command's name.
+      program: The command as users type it, for the help.
+      settings: Model of settings that are options, too; its `sections` are the titles of groups in
+        the help, by the first setting of each.
+      examples: Lines at the end of the help.
+
+    Returns:
+      The validated options, and the given settings by name. The settings are not validated, which
+      takes those of the preset; most of them are still strings.
+
+    Raises:
+      UsageError: An option is unknown, missing or wrong. The message has at most three lines.
+    """
+    own = options.model_fields
+    fields = {**own, **(settings.model_fields if settings else {})}
+    parser = _Parser(program, _usage(own, settings), options.__doc__ or "", examples)
+    texts = _parse_texts(parser, arguments, fields, getattr(settings, "sections", {}))
+    given = {name: _decode(fields[name].annotation, text) for name, text in texts.items()}
+    chosen = {name: value for name, value in given.items() if name in own}
+    overrides = {name: value for name, value in given.items() if name not in own}
+    try:
+        return options.model_validate(chosen), overrides
+    except ValidationError as error:
+        raise usage_error(error, options, chosen, label=option_name) from None
+
+
+def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = None) -> None:
+    """Calls the main function of a command; prints usage errors and warnings without traceback.
+
+    Args:
+      main: A function of the command's arguments.
+      arguments: What follows the command's name; those of this process if None.
+
+    Raises:
+      SystemExit: With code 2 after a `UsageError`, which is printed to standard error in at most
+        three lines.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main(sys.argv[1:] if arguments is None else list(arguments))
+    except UsageError as error:
+        lines = str(error).splitlines()[:3]
+        print("error: " + "\n  ".join(lines), file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def interpreter() -> str:
+    """Returns this Python as users call it: `python` if that finds it, otherwise its path."""
+    found = shutil.which("python")
+    if found and Path(found) == Path(sys.executable):
+        return "python"
+    return os.path.relpath(sys.executable)
+
+
+def option_name(field: str) -> str:
+    """Returns a field's option: `--learning-rate` for `learning_rate`."""
+    return f"--{field.replace('_', '-')}"
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning; one for users without the line of code that it came from."""
+    text = f"warning: {message}\n"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Formats the help with descriptions from column 30 on."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=30)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises errors; argparse prints them below a usage of fifty options."""
+
+    def __init__(self, program: str, usage: str, introduction: str, examples: str):
+        super().__init__(
+            prog=program,
+            usage=usage,
+            description=inspect.cleandoc(introduction),
+            epilog=examples,
+            formatter_class=_HelpFormatter,
+            allow_abbrev=False,
+            add_help=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        text = message.removeprefix("argument ")
+        if text.endswith(": expected one argument"):
+            name = text.removesuffix(": expected one argument")
+            text = f"{name} needs a value; write {name}=VALUE"
+        raise UsageError(text)
+
+    def format_help(self) -> str:
+        return super().format_help().replace(_NO_BREAK_SPACE, " ")
+
+
+class _OptionAdder:
+    """Replaces `ArgumentParser.add_argument`: adds readable help, in titled groups."""
+
+    def __init__(
+        self,
+        parser: argparse.ArgumentParser,
+        fields: Mapping[str, FieldInfo],
+        sections: Mapping[str, str],
+    ):
+        self._fields, self._sections = fields, sections
+        self._parser, self._group = parser, parser.add_argument_group("options")
+        self._group.add_argument("-h", "--help", action="help", help="Prints this help.")
+
+    def __call__(self, parser: argparse.ArgumentParser, *names: str, **details: Any) -> None:
+        name = details["dest"]
+        field = self._fields[name]
+        if name in self._sections:
+            self._group = self._parser.add_argument_group(self._sections[name])
+        details["metavar"] = _metavar(field.annotation)
+        details["help"] = f"{field.description or ''}{_default(field)}".strip().replace("%", "%%")
+        self._group.add_argument(*names, **details)
+
+
+def _parse_texts(
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+    fields: Mapping[str, FieldInfo],
+    sections: Mapping[str, str],
+) -> dict[str, PlainData]:
+    """Parses the options that were given: their texts, by field."""
+    definitions: dict[str, Any] = {name: _undecoded(field) for name, field in fields.items()}
+    known = ["--help", *map(option_name, fields)]
+    try:
+        source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
+            create_model("Command", __base__=BaseSettings, **definitions),
+            root_parser=parser,
+            parse_args_method=lambda parser, arguments: _parse_known(parser, arguments, known),
+            add_argument_method=_OptionAdder(parser, fields, sections),
+            cli_kebab_case=True,
+            cli_parse_none_str="\0",  # Arguments never hold this character: no text means None.
+        )
+        return source(args=list(arguments))()
+    except SettingsError as error:
+        raise UsageError(str(error)) from None
+
+
+def _parse_known(
+    parser: argparse.ArgumentParser, arguments: list[str], known: Sequence[str]
+) -> argparse.Namespace:
+    """Replaces `ArgumentParser.parse_args`: suggests a known option for an unknown one."""
+    parsed, unknown = parser.parse_known_args(arguments)
+    if not unknown:
+        return parsed
+    misspelt = next((argument for argument in unknown if argument.startswith("-")), None)
+    if misspelt is None:
+        raise UsageError(
+            f"unexpected argument '{unknown[0]}'; settings are given as --setting=value"
+        )
+    name = misspelt.partition("=")[0]
+    raise UsageError(f"unknown setting {name}{did_you_mean(name.replace('_', '-'), known, str)}")
+
+
+def _usage(own: Mapping[str, FieldInfo], settings: type[BaseModel] | None) -> str:
+    """Returns the first line of the help: the required options, and that there are others."""
+    required = [
+        f"{option_name(name)}={_metavar(field.annotation)}"
+        for name, field in own.items()
+        if field.is_required()
+    ]
+    return " ".join(
+        ["%(prog)s", *required, "[--setting=value ...]" if settings else "[--option=value ...]"]
+    )
+
+
+def _metavar(annotation: object) -> str:
+    """Returns the short name of a type, such as INT,INT,... for a tuple of integers."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _metavar(arguments[0])
+    if origin is Literal:
+        return "|".join(map(str, arguments))
+    if origin in (Union, types.UnionType):
+        return "|".join(_metavar(kind) for kind in arguments if kind is not type(None))
+    if origin is tuple:
+        return f"{_metavar(arguments[0])},..."
+    return "JSON" if origin is dict else _METAVARS.get(annotation, "VALUE")
+
+
+def _default(field: FieldInfo) -> str:
+    """Returns the end of a field's help: its default as on the command line; empty for none."""
+    if field.is_required():
+        return " (required)"
+    value = field.get_default(call_default_factory=True)
+    if value in (None, ()):
+        return ""
+    if isinstance(value, tuple):
+        text = ",".join(map(str, value))
+    else:
+        text = json.dumps(value) if isinstance(value, bool | dict) else str(value)
+    return f" (default:{_NO_BREAK_SPACE}{text})"
+
+
+def _undecoded(field: FieldInfo) -> tuple[object, FieldInfo]:
+    """Returns a field's definition whose value pydantic-settings leaves as text.
+
+    Its decoding would take `--env-kwargs=g=9.81` for the text "9.81", and has error messages of its
+    own.
+    """
+    plain = copy.copy(field)
+    plain.metadata = [*field.metadata, NoDecode]
+    return field.annotation, plain
+
+
+def _decode(annotation: object, text: PlainData) -> PlainData:
+    """Decodes lists and dictionaries; a text that is neither is left to the validation."""
+    origin = get_origin(annotation)
+    if origin not in (tuple, dict):
+        return text
+    try:
+        return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)
+    except ValueError:
+        names = origin is tuple and get_args(annotation)[0] is str
+        return [name.strip() for name in text.split(",")] if names else text

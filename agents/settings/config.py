@@ -1,0 +1,382 @@
+"""The settings of an experiment: their names, types, bounds and defaults.
+
+Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes are reported at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from agents.settings import consistency, plain_data
+from agents.types import PlainData
+
+# Types with bounds that several settings share.
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Names = Annotated[tuple[str, ...], Field(max_length=100)]
+Layers = Annotated[
+    tuple[Annotated[int, Field(strict=True, ge=1, le=65_536)], ...], Field(max_length=100)
+]
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Steps = Annotated[int, Field(ge=1, le=10**15)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
+ProperFraction = Annotated[float, Field(ge=0, lt=1)]
+Coefficient = Annotated[float, Field(ge=0, le=1e9)]
+PositiveCoefficient = Annotated[float, Field(gt=0, le=1e9)]
+
+
+class Config(BaseModel):
+    """All settings of one experiment: immutable, each with a type, a bound and a unit.
+
+    `load_config` makes one from a preset or a file and reports mistakes in at most three lines;
+    calling the class directly raises pydantic's `ValidationError` instead. Steps are environment
+    steps summed over all environments, one for each action, unless a setting says otherwise.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    # Titles for groups of settings, by the first setting of each; --help is arranged like this.
+    sections: ClassVar[Mapping[str, str]] = {
+        "env": "environment",
+        "algorithm": "algorithm",
+        "network": "network",
+        "normalize_observ": "normalization",
+        "steps": "duration, evaluation and logging",
+        "seed": "reproducibility and resources",
+    }
+
+    env: Name = Field(
+        "Pendulum-v1",
+        description="Gymnasium id; my_module:MyEnv-v0 imports the module that registers it.",
+    )
+    env_kwargs: dict[str, JsonValue] = Field(
+        {}, max_length=1000, description="Keyword arguments of the environment's constructor."
+    )
+    env_backend: Literal["process", "inline", "envpool", "tf"] = Field(
+        "process",
+        description="Where environments run: in worker processes; inline, in the training process "
+        "(to debug, or for very light environments); in EnvPool's threads; or in the TensorFlow "
+        "graph (tf).",
+    )
+    num_envs: Size = Field(
+        8,
+        description="Number of environments stepped in parallel; more of them use more cores and "
+        "enlarge each rollout.",
+    )
+    num_processes: int = Field(
+        0,
+        ge=0,
+        le=65_536,
+        description="Number of worker processes, or of EnvPool's threads; 0 for one per core.",
+    )
+    max_episode_steps: int = Field(
+        0,
+        ge=0,
+        le=10**12,
+        description="Time limit that truncates an episode, in steps of one environment; "
+        "0 for the environment's own.",
+    )
+    action_repeat: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="Number of environment steps to repeat each action for; above 1 if single "
+        "steps change little.",
+    )
+    env_wrappers: Names = Field(
+        (),
+        description="Wrappers of every environment, innermost first, such as my_module:MyWrapper.",
+    )
+    train_wrappers: Names = Field(
+        (),
+        description="Additional wrappers of the training environments only: for shaped rewards or "
+        "shorter episodes that evaluation should not see.",
+    )
+    action_mask: bool = Field(
+        False,
+        description="Masks invalid actions with the action_mask in the environment's infos.",
+    )
+    info_keys: Names = Field(
+        (),
+        description="Keys of numeric info entries to log as info/<key>, averaged over the steps "
+        "since the last log point.",
+    )
+
+    algorithm: Name = Field(
+        "ppo", description="ppo, or my_module:MyAlgorithm, a subclass of agents.Algorithm."
+    )
+    rollout_length: int = Field(
+        256,
+        ge=1,
+        le=1_000_000,
+        description="Steps of each environment per iteration; longer rollouts estimate long-term "
+        "returns better, shorter ones update more often.",
+    )
+    epochs: int = Field(
+        10, ge=1, le=10_000, description="Passes over each rollout; fewer if training is unstable."
+    )
+    minibatch_size: int = Field(
+        64,
+        ge=1,
+        le=10**12,
+        description="Environment steps per minibatch: more for less noisy gradients. Must divide "
+        "num_envs x rollout_length.",
+    )
+    optimizer: Literal["adam", "sgd"] = Field(
+        "adam", description="Optimizer: Adam, or SGD with momentum."
+    )
+    learning_rate: PositiveFraction = Field(
+        3e-4, description="Initial learning rate; lower if training is unstable."
+    )
+    learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
+        "linear",
+        description="Schedule of learning_rate: constant, linear to 0 at the last step, or adapted "
+        "to kl_target after every epoch.",
+    )
+    critic_learning_rate: Fraction = Field(
+        0.0,
+        description="Learning rate of a separate optimizer for the value function; 0 for one "
+        "optimizer of both. Use it if the value function learns too slowly.",
+    )
+    adam_epsilon: PositiveFraction = Field(
+        1e-5, description="Adam's epsilon; larger values shrink the steps of small gradients."
+    )
+    sgd_momentum: ProperFraction = Field(0.9, description="Momentum of the SGD optimizer.")
+    discount: Fraction = Field(
+        0.99, description="Discount factor (gamma); closer to 1 for long-term goals."
+    )
+    gae_lambda: Fraction = Field(
+        0.95,
+        description="Lambda of generalized advantage estimation: lower has less variance, higher "
+        "less bias.",
+    )
+    objective: Literal["clip", "kl", "clip_kl"] = Field(
+        "clip",
+        description="What limits policy changes: clipping the probability ratio, an adaptive KL "
+        "penalty, or both.",
+    )
+    clip_ratio: PositiveFraction = Field(
+        0.2,
+        description="Clipping range of the probability ratio around 1; lower for smaller policy "
+        "changes.",
+    )
+    clip_ratio_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="Schedule of clip_ratio: constant, or linear to 0 at the last step."
+    )
+    kl_target: float = Field(
+        0.01,
+        gt=0,
+        le=100,
+        description="Target KL divergence per update in nats, of the KL penalty and of the learning "
+        "rate schedule kl.",
+    )
+    kl_init_penalty: PositiveCoefficient = Field(
+        1.0, description="Initial coefficient of the adaptive KL penalty."
+    )
+    kl_cutoff_factor: float = Field(
+        2.0,
+        ge=0,
+        le=1e6,
+        description="Multiple of kl_target above which the squared excess is penalized too.",
+    )
+    kl_cutoff_coef: Coefficient = Field(
+        1000.0, description="Coefficient of the squared excess over kl_cutoff_factor; 0 to disable."
+    )
+    kl_stop: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="KL divergence in nats that stops an update early; 0 to disable. Use it where "
+        "single updates ruin the policy.",
+    )
+    kl_stop_after: Literal["minibatch", "epoch"] = Field(
+        "minibatch",
+        description="When kl_stop is checked: before each minibatch's step, or on the mean of each "
+        "epoch.",
+    )
+    value_clip: Coefficient = Field(
+        0.0,
+        description="Clipping range of value changes per update, in units of the normalized return; "
+        "0 to disable.",
+    )
+    value_coef: float = Field(
+        0.5,
+        ge=0,
+        le=1e6,
+        description="Coefficient of the value loss, relative to the policy loss.",
+    )
+    entropy_coef: float = Field(
+        0.0,
+        ge=0,
+        le=1e6,
+        description="Coefficient of the entropy bonus; raise it where exploration ends too early.",
+    )
+    entropy_coef_schedule: Literal["constant", "linear"] = Field(
+        "constant",
+        description="Schedule of entropy_coef: constant, or linear to 0 at the last step.",
+    )
+    max_gradient_norm: Coefficient = Field(
+        0.5, description="Global norm to clip gradients to; 0 to disable."
+    )
+    normalize_advantages: bool = Field(
+        True, description="Scales advantages to mean 0, standard deviation 1 in each minibatch."
+    )
+
+    network: Name = Field(
+        "feed_forward",
+        description="Torso of the network: feed_forward for vectors; nature or impala, with "
+        "convolutions, for images; or my_module:my_function, which maps Keras inputs by name to a "
+        "Keras tensor of features.",
+    )
+    layers: Layers = Field(
+        (64, 64), description="Units of the hidden layers; more for complex environments."
+    )
+    value_layers: Layers = Field(
+        (), description="Units of the value function's hidden layers; empty for those of layers."
+    )
+    shared_torso: bool = Field(
+        False,
+        description="Shares all layers but the last between policy and value function; saves time "
+        "with images.",
+    )
+    recurrent: Literal["none", "gru", "lstm"] = Field(
+        "none", description="Recurrent cell after the hidden layers, for partial observability."
+    )
+    recurrent_units: Size = Field(64, description="Units of the recurrent cell.")
+    sequence_length: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Steps of backpropagation through time; must divide rollout_length and "
+        "minibatch_size. 0 for their greatest common divisor.",
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="Type that hidden layers compute in, bfloat16 where the hardware is faster with "
+        "it; weights stay float32.",
+    )
+    activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
+        "tanh", description="Activation function of hidden layers."
+    )
+    policy: Literal["gaussian", "squashed_gaussian", "beta"] = Field(
+        "gaussian",
+        description="Distribution of continuous actions; squashed_gaussian and beta respect bounds "
+        "without clipping.",
+    )
+    state_dependent_std: bool = Field(
+        False,
+        description="Lets the network predict a Gaussian's standard deviation; otherwise it is one "
+        "trained vector.",
+    )
+    initial_log_std: float = Field(
+        0.0,
+        ge=-20,
+        le=20,
+        description="Logarithm of a Gaussian's initial standard deviation, in units of the action; "
+        "lower for less exploration.",
+    )
+    divide_initial_std: bool = Field(
+        False,
+        description="Divides the initial standard deviation by the square root of the number of "
+        "action dimensions, so that the size of the noise does not grow with it.",
+    )
+    noise_correlation: ProperFraction = Field(
+        0.0,
+        description="Lag-1 autocorrelation of the Gaussian exploration noise; above 0 where single "
+        "random steps cancel out.",
+    )
+
+    normalize_observ: bool = Field(
+        True,
+        description="Scales observations by their running mean and standard deviation; false where "
+        "they are scaled already.",
+    )
+    observ_clip: PositiveCoefficient = Field(
+        10.0, description="Clipping range of normalized observations, in standard deviations."
+    )
+    normalize_reward: bool = Field(
+        True,
+        description="Divides rewards by the running standard deviation of the discounted return; "
+        "false where returns are scaled already.",
+    )
+    reward_clip: PositiveCoefficient = Field(
+        10.0, description="Clipping range of normalized rewards, in standard deviations."
+    )
+    normalize_value: bool = Field(
+        False,
+        description="Trains the value function on returns of mean 0 and standard deviation 1; "
+        "true where returns are large.",
+    )
+
+    steps: Steps = Field(100_000, description="Training length in environment steps.")
+    eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
+    eval_episodes: int = Field(
+        20, ge=1, le=1_000_000, description="Complete episodes per evaluation."
+    )
+    log_interval: Steps = Field(5_000, description="Environment steps between log points.")
+    histogram_interval: int = Field(
+        20_000,
+        ge=0,
+        le=10**15,
+        description="Environment steps between TensorBoard histograms; 0 to disable.",
+    )
+    checkpoint_interval: Steps = Field(
+        20_000,
+        description="Environment steps between checkpoints. Episodes are truncated there, so that "
+        "a resumed run equals one that never stopped.",
+    )
+
+    seed: int = Field(
+        0,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of all random numbers; equal seeds give equal runs.",
+    )
+    step_timeout: float = Field(
+        60.0,
+        gt=0,
+        le=1e6,
+        description="Seconds that an environment may take for a step before the run fails.",
+    )
+    threads: int = Field(
+        1,
+        ge=0,
+        le=1024,
+        description="Threads of TensorFlow; more for large networks, 0 for one per core.",
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _read_numbers(cls, value: PlainData, info: ValidationInfo) -> PlainData:
+        assert info.field_name
+        return plain_data.read_number(value, cls.model_fields[info.field_name].annotation)
+
+    @field_validator("env_kwargs", mode="before")
+    @classmethod
+    def _as_saved(cls, value: PlainData) -> PlainData:
+        """Makes a resumed run give the environment the same arguments as at first."""
+        return plain_data.as_saved(value)
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> Config:
+        """Refuses settings that contradict each other."""
+        consistency.check_minibatches(self.num_envs, self.rollout_length, self.minibatch_size)
+        consistency.check_name("algorithm", self.algorithm)
+        consistency.check_name("network", self.network)
+        if self.recurrent != "none":
+            consistency.check_sequences(
+                self.sequence_length, self.rollout_length, self.minibatch_size
+            )
+        consistency.check_critic_optimizer(self.critic_learning_rate, self.shared_torso)
+        return self

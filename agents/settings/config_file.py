@@ -1,0 +1,133 @@
+"""Experiments as YAML files: presets, user files and the files of runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from agents.errors import UsageError
+from agents.settings.config import Config
+from agents.settings.validation import usage_error
+from agents.suggestion import did_you_mean
+from agents.types import PlainData
+
+PRESETS = Path(__file__).parents[1] / "presets"
+
+# The one key of a file that is no setting: a preset whose settings the file changes.
+EXTENDS = "extends"
+
+
+def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainData) -> Config:
+    """Loads an experiment and validates it.
+
+    Args:
+      name: Name of a preset (see `preset_names`), or path of a YAML file, recognized by its suffix
+        or a separator. The file may name a preset that it `extends`.
+      **overrides: Settings that replace those of the file; strings are read as on the command
+        line. A dictionary replaces the one in the file as a whole.
+
+    Returns:
+      The experiment; other settings have their defaults.
+
+    Raises:
+      UsageError: There is no such preset or file, it can't be read, or a setting is unknown, of a
+        wrong type or out of range. The message has at most three lines.
+    """
+    path = _find_file(name)
+    values = _read_settings(path)
+    given = {**values, **overrides}
+
+    def origin(setting: str) -> str:
+        return "" if setting in overrides else f" in {path}"
+
+    try:
+        return Config.model_validate(given)
+    except ValidationError as error:
+        raise usage_error(error, Config, given, origin=origin) from None
+    except RecursionError:
+        raise UsageError(
+            f"env_kwargs{origin('env_kwargs')}: nested too deeply, or contained in itself"
+        ) from None
+
+
+def save_config(config: Config, path: str | os.PathLike[str]) -> None:
+    """Writes all settings to a YAML file, from which `load_config` gives an equal configuration.
+
+    Args:
+      config: The experiment.
+      path: File to write. An existing one is replaced atomically.
+
+    Raises:
+      OSError: The file can't be written.
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    # Inside of braces ruamel.yaml writes {?x: 1}, which it does not read.
+    yaml.default_flow_style = False
+    yaml.allow_unicode = False  # Some line separators are not read back unless escaped.
+    unfinished = Path(f"{os.fspath(path)}.unfinished")
+    with unfinished.open("w", encoding="utf-8") as file:
+        yaml.dump(config.model_dump(mode="json"), file)
+    unfinished.replace(path)
+
+
+def preset_names() -> list[str]:
+    """Returns the names of the experiments that come with the library, sorted."""
+    return sorted(path.stem for path in PRESETS.glob("*.yaml"))
+
+
+def _find_file(name: str | os.PathLike[str]) -> Path:
+    """Returns the path of a preset, or the path that was given."""
+    text = os.fspath(name)
+    if isinstance(name, os.PathLike) or text.endswith((".yaml", ".yml")) or os.sep in text:
+        return Path(text)
+    names = preset_names()
+    if text not in names:
+        raise UsageError(
+            f"unknown preset '{text}'{did_you_mean(text, names)}\n"
+            f"presets: {', '.join(names)}\nor give the path of a .yaml file"
+        )
+    return PRESETS / f"{text}.yaml"
+
+
+def _read_settings(path: Path) -> Mapping[str, PlainData]:
+    """Returns the settings of a YAML file, with those of the preset that it extends."""
+    values = _read_file(path)
+    base = values.pop(EXTENDS, None)
+    if base is None:
+        return values
+    if base not in preset_names():
+        suggestion = did_you_mean(str(base), preset_names())
+        raise UsageError(f"{EXTENDS} in {path}: expected a preset, got {base!r}{suggestion}")
+    inherited = _read_file(PRESETS / f"{base}.yaml")
+    if EXTENDS in inherited:
+        raise UsageError(
+            f"{EXTENDS} in {path}: preset '{base}' extends '{inherited[EXTENDS]}' itself; "
+            "extend that instead"
+        )
+    return {**inherited, **values}
+
+
+def _read_file(path: Path) -> dict[str, PlainData]:
+    """Returns the mapping in a YAML file, not validated."""
+    try:
+        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from None
+    except MarkedYAMLError as error:
+        line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        problem = " ".join((error.problem or error.context or "not valid YAML").split())
+        raise UsageError(f"can't read {path}{line}: {problem}") from None
+    except (YAMLError, ValueError) as error:
+        raise UsageError(f"can't read {path}: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise UsageError(f"can't read {path}: nested too deeply") from None
+    if not isinstance(values, dict):
+        found = "nothing" if values is None else type(values).__name__
+        raise UsageError(f"can't read {path}: expected lines such as 'steps: 100000', got {found}")
+    return values

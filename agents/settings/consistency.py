@@ -1,0 +1,93 @@
+"""Checks across several settings of an experiment."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic_core import PydanticCustomError
+
+from agents.suggestion import did_you_mean
+
+# Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
+ALGORITHMS = {"ppo": "agents.ppo:PPO"}
+
+# Names of the setting `network`; the functions are in `agents.policies.torsos`.
+NETWORKS = ("feed_forward", "nature", "impala")
+
+_NAMES = {
+    "algorithm": (tuple(ALGORITHMS), "my_module:MyAlgorithm"),
+    "network": (NETWORKS, "my_module:my_function"),
+}
+
+
+def check_minibatches(num_envs: int, rollout_length: int, minibatch_size: int) -> None:
+    """Refuses minibatches that do not divide a rollout: the update has static shapes."""
+    total = num_envs * rollout_length
+    if total % minibatch_size:
+        raise PydanticCustomError(
+            "minibatch_size",
+            "minibatch_size: {size} does not divide the {total} steps of a rollout "
+            "({num_envs} num_envs x {rollout_length} rollout_length)\n"
+            "the nearest size that does is {divisor}",
+            {
+                "size": minibatch_size,
+                "total": total,
+                "num_envs": num_envs,
+                "rollout_length": rollout_length,
+                "divisor": _nearest_divisor(total, minibatch_size),
+            },
+        )
+
+
+def check_name(setting: str, name: str) -> None:
+    """Refuses an algorithm or network that is neither known nor an entry point."""
+    known, example = _NAMES[setting]
+    if name in known or ":" in name:
+        return
+    raise PydanticCustomError(
+        "name",
+        "{setting}: unknown {setting} '{name}'{suggestion}\nexpected {known}, or {example}",
+        {
+            "setting": setting,
+            "name": name,
+            "suggestion": did_you_mean(name, known),
+            "known": ", ".join(known),
+            "example": example,
+        },
+    )
+
+
+def check_sequences(sequence_length: int, rollout_length: int, minibatch_size: int) -> None:
+    """Refuses sequences that do not divide both rollouts and minibatches; 0 always does."""
+    if not sequence_length:
+        return
+    if rollout_length % sequence_length or minibatch_size % sequence_length:
+        raise PydanticCustomError(
+            "sequence_length",
+            "sequence_length: sequences of {length} steps do not divide both rollouts and "
+            "minibatches (rollout_length {rollout}, minibatch_size {minibatch})\n"
+            "the longest that does is {longest}; 0 selects it",
+            {
+                "length": sequence_length,
+                "rollout": rollout_length,
+                "minibatch": minibatch_size,
+                "longest": math.gcd(rollout_length, minibatch_size),
+            },
+        )
+
+
+def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> None:
+    """Refuses a separate optimizer for a value function that shares its layers."""
+    if critic_learning_rate and shared_torso:
+        raise PydanticCustomError(
+            "critic_learning_rate",
+            "critic_learning_rate: a shared_torso has no separate layers of the value function; "
+            "expected 0, or shared_torso false",
+        )
+
+
+def _nearest_divisor(total: int, wanted: int) -> int:
+    """The divisor of `total` that is nearest to `wanted`; the smaller one of two."""
+    small = [number for number in range(1, int(total**0.5) + 1) if total % number == 0]
+    divisors = {*small, *(total // number for number in small)}
+    return min(divisors, key=lambda number: (abs(number - wanted), number))

@@ -1,0 +1,110 @@
+"""Validation errors of pydantic as usage errors: what was expected, what was got, a suggestion."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+from agents.errors import UsageError
+from agents.suggestion import did_you_mean
+
+_KINDS: dict[object, str] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+}
+_MAX_LINES = 3
+_MAX_VALUE_LENGTH = 60
+
+
+def usage_error(
+    error: ValidationError,
+    model: type[BaseModel],
+    given: Mapping[str, object],
+    label: Callable[[str], str] = str,
+    spelling: Callable[[str], str] = repr,
+    origin: Callable[[str], str] = lambda name: "",
+) -> UsageError:
+    """Translates pydantic's errors into one usage error of at most three lines.
+
+    Args:
+      error: What pydantic raised.
+      model: The model whose fields were validated.
+      given: The values that were validated, by field.
+      label: Returns how the message calls a field with a wrong value.
+      spelling: Returns how the message spells an unknown name.
+      origin: Returns where a field's value comes from, such as ' in my.yaml'.
+    """
+    lines: dict[str, None] = {}  # Without duplicates, in order.
+    for problem in error.errors(include_url=False):
+        name = str(problem["loc"][0]) if problem["loc"] else ""
+        if not name:
+            line = problem["msg"]
+        elif problem["type"] in ("extra_forbidden", "invalid_key"):
+            line = f"unknown setting {spelling(name)}{origin(name)}"
+            line += did_you_mean(name, model.model_fields, spelling)
+        elif problem["type"] == "missing":
+            line = f"{label(name)} is required"
+        else:
+            field = model.model_fields[name]
+            line = f"{label(name)}{origin(name)}: expected "
+            line += describe_values(field.annotation, field.metadata)
+            line += f", got {abbreviate(given[name])}"
+        lines[line] = None
+    listed = list(lines)
+    if len(listed) > _MAX_LINES:
+        listed = [*listed[: _MAX_LINES - 1], f"and {len(listed) - _MAX_LINES + 1} more"]
+    return UsageError("\n".join(listed))
+
+
+def describe_values(annotation: object, metadata: Iterable[object] = ()) -> str:
+    """Describes the values of a type and its bounds: 'a number above 0 and at most 1'."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        flat = [
+            item
+            for part in arguments[1:]
+            for item in (part.metadata if isinstance(part, FieldInfo) else [part])
+        ]
+        return describe_values(arguments[0], flat)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}"
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe_values(kind) for kind in arguments if kind is not type(None))
+    if origin is tuple:
+        example = "[x, y]" if arguments[0] is str else "[64, 64]"
+        return f"a list such as {example}, each item {describe_values(arguments[0])}"
+    if origin is dict:
+        return 'a dictionary of plain data such as {"g": 9.81}'
+    return f"{_KINDS.get(annotation, 'a path')}{_describe_bounds(metadata)}"
+
+
+def abbreviate(value: object) -> str:
+    """Returns the representation of a value in one line of at most 60 characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
+
+
+def _describe_bounds(metadata: Iterable[object]) -> str:
+    """Describes the bounds in a field's metadata after a space; empty if there are none."""
+    low, high = "", ""
+    for bound in metadata:
+        if isinstance(bound, Ge):
+            low = f"from {bound.ge}"
+        elif isinstance(bound, Gt):
+            low = f"above {bound.gt}"
+        elif isinstance(bound, Le):
+            high = f"at most {bound.le}"
+        elif isinstance(bound, Lt):
+            high = f"below {bound.lt}"
+    if low.startswith("from ") and high.startswith("at most "):
+        return f" {low} to {high.removeprefix('at most ')}"
+    if low.startswith("from ") and not high:
+        return f" of {low.removeprefix('from ')} or more"
+    return "".join(f" {words}" for words in (low, "and" if low and high else "", high) if words)

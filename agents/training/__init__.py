@@ -1,0 +1,1 @@
+"""The trainer: learner, evaluation, checkpoints, metrics and run directories."""

@@ -1,0 +1,148 @@
+"""Evaluation: whole episodes, deterministic actions, frozen normalizers."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from agents.graph.algorithm import Actor
+from agents.graph.in_graph_env import InGraphEnv
+from agents.graph.simulation import simulate
+from agents.policies.actor_critic import States
+from agents.policies.policy import Policy
+from agents.policies.recurrent import reset_state
+from agents.tensorflow_setup import graph_executor
+from agents.types import NestedTensor
+
+STEPS_PER_CALL = 50
+LONGEST_EPISODE = 100_000
+
+# Receives the steps of each environment so far, and the number of finished episodes.
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Results of N episodes.
+
+    Attributes:
+      returns: float32 [N].
+      lengths: int32 [N], in steps.
+    """
+
+    returns: np.ndarray
+    lengths: np.ndarray
+
+    def scalars(self) -> dict[str, float]:
+        """Scalars to log, by tag."""
+        return {
+            "eval/return_mean": float(np.mean(self.returns, dtype=np.float64)),
+            "eval/return_std": float(np.std(self.returns, dtype=np.float64)),
+            "eval/length_mean": float(np.mean(self.lengths)),
+        }
+
+
+class Episodes(NamedTuple):
+    """What a graph call returns of its steps, T of N environments; see `Rollout`."""
+
+    done: tf.Tensor
+    episode_return: tf.Tensor
+    episode_length: tf.Tensor
+
+
+class Evaluation:
+    """Runs one complete episode in each environment of a batch.
+
+    Each environment counts for exactly one episode: taking the first episodes to finish would
+    favor short ones.
+    """
+
+    def __init__(self, envs: InGraphEnv, policy: Policy, seeds: np.ndarray):
+        """Evaluates a policy.
+
+        Args:
+          envs: N environments.
+          policy: Chooses the actions.
+          seeds: Seeds of the episodes, int64 [N], the same in every evaluation.
+        """
+        self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
+        self._actor = PolicyActor(policy, envs.num_envs)
+        self._convolves = policy.network.convolves
+        self._simulate = tf.function(
+            self._simulate_steps, autograph=False, jit_compile=envs.compiles
+        )
+
+    def run(self, progress: Progress = lambda steps, num_done: None) -> Scores:
+        """Resets all environments and runs an episode in each.
+
+        Args:
+          progress: Called regularly.
+
+        Raises:
+          EnvironmentFailure: An environment failed.
+        """
+        returns = np.zeros(self._envs.num_envs, np.float32)  # [N]
+        lengths = np.zeros(self._envs.num_envs, np.int32)  # [N]
+        running = np.ones(self._envs.num_envs, bool)  # [N]
+        with self._envs.raising(), graph_executor(self._convolves):
+            self._envs.reset(seed=self._seeds)
+            self._actor.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
+            for steps in range(STEPS_PER_CALL, LONGEST_EPISODE + 1, STEPS_PER_CALL):
+                episodes: Episodes = self._simulate()
+                done = episodes.done.numpy()  # [T, N]
+                for env in np.flatnonzero(running & done.any(axis=0)):
+                    first = int(np.argmax(done[:, env]))
+                    returns[env] = episodes.episode_return[first, env]
+                    lengths[env] = episodes.episode_length[first, env]
+                running &= ~done.any(axis=0)
+                progress(steps, int(np.sum(~running)))
+                if not running.any():
+                    return Scores(returns, lengths)
+        return self._unfinished(returns, lengths, running)
+
+    def _simulate_steps(self) -> Episodes:
+        # Not the whole rollout, which a compiled program would have to write to memory.
+        rollout = simulate(self._envs, self._actor, STEPS_PER_CALL, deterministic=True)
+        return Episodes(rollout.done, rollout.episode_return, rollout.episode_length)
+
+    def _unfinished(self, returns: np.ndarray, lengths: np.ndarray, running: np.ndarray) -> Scores:
+        """Scores episodes [N] that are still running on the steps so far, and warns."""
+        returns[running] = self._envs.episode_return.numpy()[running]
+        lengths[running] = self._envs.episode_length.numpy()[running]
+        warnings.warn(
+            f"{running.sum()} evaluation episodes had not ended after {LONGEST_EPISODE:,} steps "
+            "and are scored on the steps so far; set --max-episode-steps.",
+            stacklevel=3,
+        )
+        return Scores(returns, lengths)
+
+
+class PolicyActor(Actor):
+    """Acts with a policy in N environments; keeps nothing beyond an episode."""
+
+    def __init__(self, policy: Policy, num_envs: int):
+        """Creates variables for the recurrent state."""
+        self._policy = policy
+        zero_states = policy.zero_states(num_envs)
+        self._states = tf.nest.map_structure(
+            lambda zeros: tf.Variable(zeros, trainable=False), zero_states
+        )  # [N, U]
+
+    def begin_episode(self, mask: tf.Tensor) -> None:
+        """Resets the recurrent state where `mask`, bool [N], is set."""
+        self._assign({name: reset_state(state, mask) for name, state in self._states.items()})
+
+    def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
+        """Returns the policy's actions [N, ...]."""
+        states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
+        _, action, states = self._policy.act(observ, deterministic, states=states)
+        self._assign(states)
+        return action
+
+    def _assign(self, states: States) -> None:
+        tf.nest.map_structure(lambda variable, state: variable.assign(state), self._states, states)

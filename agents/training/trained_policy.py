@@ -1,0 +1,35 @@
+"""Loading the policy that a run has trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agents.graph.in_graph_env import InGraphEnv
+from agents.policies.policy import Policy
+from agents.training.checkpoint import restore
+from agents.training.run_directory import RunDirectory
+from agents.types import VectorEnv
+
+
+def load_policy(
+    run: RunDirectory | str | Path, envs: VectorEnv | InGraphEnv, checkpoint: str = "last"
+) -> Policy:
+    """Loads the policy of a run, for acting in any number of environments.
+
+    Args:
+      run: A run with checkpoints, or its folder.
+      envs: Environments like those it was trained in; only their spaces are used.
+      checkpoint: `last`, `best`, or the step of one that was kept.
+
+    Raises:
+      UsageError: No such run or checkpoint, or it does not fit the run's configuration or the
+        spaces.
+    """
+    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    if isinstance(envs, InGraphEnv):
+        spaces = envs.observation_space, envs.action_space
+    else:
+        spaces = envs.single_observation_space, envs.single_action_space
+    policy = Policy(*spaces, run.load_config())
+    restore(run.checkpoint(checkpoint), policy.variables())
+    return policy

@@ -1,0 +1,372 @@
+"""Environments stepped in parallel as one Gymnasium vector environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from agents.errors import EnvironmentFailure
+from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
+from agents.shared_memory.shared_block import SharedBlock
+from agents.spaces import flatten, leaf_spaces, pack
+from agents.vector.batch_inputs import batch_bounds, checked_actions, reset_mask, seed_list
+from agents.workers.attachment import Attachment
+from agents.workers.external_process import ExternalProcess
+from agents.workers.host import Host, HostFailure, LocalHost
+
+if TYPE_CHECKING:
+    from agents.types import Env, EnvConstructor, Info, NestedArray, Options
+    from agents.workers.description import Description
+    from agents.workers.environment_group import RowInfos
+    from agents.workers.environment_handle import EnvironmentHandle
+
+
+class BatchEnv(VectorEnv):
+    """Steps environments together, with `AutoresetMode.SAME_STEP`.
+
+    Arrays that `step` and `reset` return are new and never change. Infos of the first and the last
+    step of an episode are returned, as Gymnasium's vector environments do (`final_info`,
+    `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, leaves
+    [B, ...], with their mask `_final_obs` [B]. Numbers of `info_keys` are returned in every step,
+    float64 [B] with their masks; where an episode ended, they are those of its last step.
+
+    Attributes:
+      layout: Offsets and shapes of the batch's arrays in their block of shared memory.
+      info_names: Keys seen so far in the infos of the first and the last step of episodes.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def __init__(
+        self,
+        envs: Sequence[Env | ExternalProcess],
+        blocking: bool = False,
+        info_keys: Sequence[str] = (),
+    ):
+        """Joins environments into a batch.
+
+        Args:
+          envs: Gymnasium environments, or processes with one or several of them each.
+          blocking: Whether to step one after another. Required for environments in this process.
+          info_keys: Keys of numbers in the environments' infos to return in every step.
+
+        Raises:
+          ValueError: There are no environments, their spaces differ, one has an autoreset wrapper,
+            or environments in this process are to be stepped in parallel.
+          UnsupportedSpaceError: A space is not made of arrays.
+        """
+        # Empty until the batch is accepted: a refused one does not close its environments.
+        self._hosts: list[Host] = []
+        self._block: SharedBlock | None = None
+        self._blocking = blocking
+        hosts = _make_hosts(envs, blocking)
+        descriptions = [description for host in hosts for description in host.descriptions]
+        _check_compatible(descriptions)
+        self._hosts = hosts
+        self.num_envs = len(descriptions)
+        self.single_observation_space = descriptions[0].observation_space
+        self.single_action_space = descriptions[0].action_space
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.metadata = {**descriptions[0].metadata, **self.metadata}
+        self.render_mode = descriptions[0].render_mode
+        self._action_leaves = [
+            (leaf, *batch_bounds(leaf, self.num_envs))
+            for leaf in leaf_spaces(self.single_action_space)
+        ]
+        self._needs_reset = np.ones(self.num_envs, bool)  # [B]
+        self.layout = Layout(
+            self.num_envs, self.single_observation_space, self.single_action_space, info_keys
+        )
+        self.info_names: set[str] = set()
+        self._attach()
+
+    def _attach(self) -> None:
+        """Creates the batch's arrays and assigns their rows to the hosts."""
+        self._block = SharedBlock(self.layout.size)
+        self._arrays = BatchArrays(self.layout, self._block.bytes)
+        self._rows: dict[Host, range] = {}
+        self._places: list[tuple[Host, int]] = []
+        try:
+            for host in self._hosts:
+                start = len(self._places)
+                host.attach(Attachment(self._arrays, self._block, start, autoreset=True))
+                self._rows[host] = range(start, start + host.num_envs)
+                self._places += [(host, index) for index in range(host.num_envs)]
+        except BaseException:
+            self._block.close()
+            raise
+
+    def step(
+        self, actions: NestedArray
+    ) -> tuple[NestedArray, np.ndarray, np.ndarray, np.ndarray, Info]:
+        """Steps all environments; those whose episode ends are reset in the same step.
+
+        Args:
+          actions: Elements of the action space, leaves [B, ...].
+
+        Returns:
+          `(observ, reward, terminated, truncated, infos)`: leaves [B, ...], float64 [B], bool [B],
+          bool [B] and a dictionary.
+
+        Raises:
+          InvalidActionError: An action is not in the action space; no environment was stepped.
+          ResetNeeded: An environment was not reset, at first or after a failure.
+          EnvironmentFailure: An environment or its process failed; the batch must be reset.
+        """
+        row_infos, block = self._step(actions)
+        results = Results(self.layout, block)
+        infos = self._batch_infos(row_infos)
+        for key, numbers in results.info.items():
+            infos[key], infos[f"_{key}"] = numbers, ~np.isnan(numbers)  # [B]
+        if row_infos:
+            infos["final_obs"] = pack(self.single_observation_space, results.final_observ)
+            infos["_final_obs"] = results.terminated | results.truncated  # [B]
+        observ = pack(self.single_observation_space, results.observ)  # [B, ...]
+        return observ, results.reward, results.terminated, results.truncated, infos
+
+    def step_packed(self, actions: NestedArray) -> np.ndarray:
+        """Steps all environments like `step`, but returns the results as one block.
+
+        Args:
+          actions: Elements of the action space, leaves [B, ...].
+
+        Returns:
+          A new block, uint8 [size], that `layout` describes.
+        """
+        return self._step(actions)[1]
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: Options | None = None,
+        indices: Sequence[int] | None = None,
+    ) -> tuple[NestedArray, Info]:
+        """Resets all environments, or some of them.
+
+        Args:
+          seed: One per environment, or the first of consecutive ones, or None; not negative.
+          options: For the environments' own `reset`, except for `reset_mask`, bool [B], which
+            selects the environments to reset.
+          indices: The N environments to reset, instead of a mask; only their rows are returned.
+
+        Returns:
+          `(observ, infos)`, with observations [B, ...], or [N, ...] for indices. Environments that
+          were not reset have their last observation.
+
+        Raises:
+          ValueError: A mask or seeds of the wrong length or type, a negative seed, or an index out
+            of range.
+          EnvironmentFailure: An environment or its process failed; the batch must be reset.
+        """
+        options = dict(options or {})
+        mask = reset_mask(options.pop("reset_mask", None), indices, self.num_envs)  # [B]
+        seeds = seed_list(seed, self.num_envs)  # [B]
+        self._arrays.mask[:] = mask
+        self._arrays.seed[:] = seeds
+        infos = self._request(lambda host: host.send_reset(options or None))
+        self._needs_reset &= ~mask
+        observ = Results(self.layout, self._arrays.copy_results()).observ
+        rows = slice(None) if indices is None else np.asarray(indices, int)
+        observ = [leaf[rows] for leaf in observ]  # [B, ...] or [N, ...] each.
+        return pack(self.single_observation_space, observ), self._batch_infos(infos)
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def __getitem__(self, index: int) -> Env | EnvironmentHandle:
+        """Returns an environment of this process, or a handle on one of a worker process."""
+        host, row = self._places[index]
+        return host[row]
+
+    def __iter__(self) -> Iterator[Env | EnvironmentHandle]:
+        return (self[index] for index in range(self.num_envs))
+
+    # Attributes of environments are of any type.
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of every environment; returns attributes as they are."""
+        return tuple(host.ask("call", index, name, args, kwargs) for host, index in self._places)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of every environment."""
+        return tuple(host.ask("get", index, name) for host, index in self._places)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of every environment.
+
+        Args:
+          name: The attribute.
+          values: One value for all environments, or a list or tuple with one for each.
+
+        Raises:
+          ValueError: The number of values is not B.
+        """
+        values = values if isinstance(values, list | tuple) else [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(
+                f"set_attr needs {self.num_envs} values for '{name}', got {len(values)}."
+            )
+        for (host, index), value in zip(self._places, values, strict=True):
+            host.ask("set", index, name, value)
+
+    def render(self) -> tuple[Any, ...]:
+        """Returns what every environment renders, in its own render mode."""
+        return self.call("render")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes all environments, ends their processes and closes the shared memory."""
+        for host in self._hosts:
+            host.ask_to_close()
+        for host in self._hosts:
+            host.close()
+        if self._block is not None:
+            self._block.close()
+
+    def _step(self, actions: NestedArray) -> tuple[RowInfos, np.ndarray]:
+        """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
+        if np.count_nonzero(self._needs_reset):
+            raise ResetNeeded(
+                f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
+            )
+        self._write_actions(actions)
+        infos = self._request(_send_step)
+        for _, info, final_info in infos:
+            self.info_names.update(info, final_info or ())
+        return infos, self._arrays.copy_results()
+
+    def _request(self, send: Callable[[Host], None]) -> RowInfos:
+        """Sends a request to all hosts and receives the reply of each, even after failures.
+
+        Otherwise the reply of another host would be left unread.
+        """
+        infos: RowInfos = []
+        failures: list[HostFailure] = []
+        needs_reset = self._needs_reset.copy()  # [B]
+        self._needs_reset[:] = True  # In case of any exception, including an interrupt.
+        pending: list[Host] = []
+        for host in self._hosts:
+            try:
+                send(host)
+                if self._blocking:
+                    infos += host.receive()
+                else:
+                    pending.append(host)
+            except EnvironmentFailure as error:
+                failures.append(HostFailure(host, self._rows[host], error))
+        for host in pending:
+            try:
+                infos += host.receive()
+            except EnvironmentFailure as error:
+                failures.append(HostFailure(host, self._rows[host], error))
+        if failures:
+            self._handle_failures(failures)
+        self._needs_reset = needs_reset
+        return infos
+
+    def _handle_failures(self, failures: list[HostFailure]) -> NoReturn:
+        """Decides what follows from failures of a request.
+
+        All environments need a reset, because the others were stepped or reset without a result.
+        The first failure is raised and keeps the others.
+        """
+        self._needs_reset[:] = True
+        first, *others = (failure.error for failure in failures)
+        first.others = tuple(others)
+        raise first
+
+    def _write_actions(self, actions: NestedArray) -> None:
+        """Writes actions [B, ...] into the arrays, if all are in the action space."""
+        leaves = flatten(self.single_action_space, actions)
+        checked = [
+            checked_actions(leaf, *known)
+            for leaf, known in zip(leaves, self._action_leaves, strict=True)
+        ]
+        for array, batch in zip(self._arrays.action, checked, strict=True):
+            array[...] = batch  # [B, ...]
+
+    def _batch_infos(self, row_infos: RowInfos) -> Info:
+        infos: Info = {}
+        for row, info, final_info in row_infos:
+            if final_info is not None:
+                info = {**info, "final_info": final_info}
+            infos = self._add_info(infos, info, row)
+        return infos
+
+
+def make_batch_env(
+    constructors: Sequence[EnvConstructor],
+    processes: int = 0,
+    timeout: float = 60.0,
+    info_keys: Sequence[str] = (),
+) -> BatchEnv:
+    """Makes a batch of environments in worker processes, which start in parallel.
+
+    Args:
+      constructors: One per environment; anything that cloudpickle takes.
+      processes: Number of workers; 0 for the number of cores, and at most one per environment.
+      timeout: Seconds that a worker may take for one step or reset of its environments.
+      info_keys: See `BatchEnv`.
+
+    Raises:
+      EnvironmentFailure: A worker could not construct its environments; all workers were closed.
+      ValueError: As `BatchEnv`.
+    """
+    processes = min(processes or available_cores(), len(constructors))
+    cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
+    workers = [
+        ExternalProcess(constructors[start:stop], timeout, blocking=False, index=start)
+        for start, stop in zip(cuts, cuts[1:], strict=False)
+    ]
+    try:
+        for worker in workers:
+            worker.wait_until_ready()
+        return BatchEnv(workers, info_keys=info_keys)
+    except BaseException:
+        for worker in workers:
+            worker.close()
+        raise
+
+
+def available_cores() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _send_step(host: Host) -> None:
+    host.send_step()
+
+
+def _make_hosts(envs: Sequence[Env | ExternalProcess], blocking: bool) -> list[Host]:
+    if not len(envs):
+        raise ValueError("A batch needs at least one environment, got none.")
+    if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
+        raise ValueError(
+            "Environments in this process can't be stepped in parallel: pass blocking=True, or wrap each of them in an "
+            "ExternalProcess."
+        )
+    return [env.host if isinstance(env, ExternalProcess) else LocalHost(env) for env in envs]
+
+
+def _check_compatible(descriptions: Sequence[Description]) -> None:
+    """Raises ValueError if environments with these descriptions can't share a batch."""
+    for index, description in enumerate(descriptions):
+        if description.autoreset_layer:
+            raise ValueError(
+                f"Environment {index} has {description.autoreset_layer}, which resets it in the step after the end of "
+                "an episode. A batch would take that for a step: remove the wrapper, a batch resets its environments."
+            )
+        for name in ("observation_space", "action_space"):
+            space, expected = getattr(description, name), getattr(descriptions[0], name)
+            if space != expected:
+                raise ValueError(
+                    f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
+                    f"that of environment 0 is {expected}."
+                )

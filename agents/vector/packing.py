@@ -1,0 +1,101 @@
+"""Steps of any vector environment packed into one block of bytes, the graph's input format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from gymnasium.vector import VectorWrapper
+
+from agents.shared_memory.shared_arrays import Layout, Results, aligned_empty
+from agents.spaces import flatten
+
+if TYPE_CHECKING:
+    from agents.types import Info, Leaves, NestedArray, VectorEnv
+
+
+class PackedSteps(VectorWrapper):
+    """Adds `step_packed`, as `BatchEnv` has it, to a vector environment with same-step autoreset.
+
+    Attributes:
+      layout: Offsets and shapes of the batch's arrays in a block.
+      info_names: Keys seen in the infos so far.
+    """
+
+    def __init__(self, env: VectorEnv, info_keys: Sequence[str] = ()):
+        """Initializes the wrapper.
+
+        Args:
+          env: A vector environment with `AutoresetMode.SAME_STEP`.
+          info_keys: Keys of numbers in its infos to return in every step.
+        """
+        super().__init__(env)
+        self.layout = Layout(
+            env.num_envs, env.single_observation_space, env.single_action_space, info_keys
+        )
+        self.info_names: set[str] = set()
+
+    def step_packed(self, actions: NestedArray) -> np.ndarray:
+        """Steps all environments and returns the results as one block, uint8 [size].
+
+        Args:
+          actions: Actions of the whole batch, leaves [B, ...].
+
+        Returns:
+          A new block that `layout` describes.
+
+        Raises:
+          ValueError: The environment returned no `final_obs` for an episode that ended.
+          TypeError: An entry of `info_keys` is not a number.
+        """
+        observ, reward, terminated, truncated, infos = self.env.step(actions)
+        block = aligned_empty(self.layout.size)  # [size]
+        results = Results(self.layout, block)
+        results.reward[:] = reward  # [B]
+        results.terminated[:] = terminated  # [B]
+        results.truncated[:] = truncated  # [B]
+        self._write(results.observ, slice(None), observ)
+        self._write_final(results, observ, infos)
+        for key, numbers in results.info.items():
+            self._write_info(key, numbers, infos)
+        return block
+
+    def _write_final(self, results: Results, observ: NestedArray, infos: Info) -> None:
+        """Writes the final observations [B, ...]; rows without one get the observation."""
+        arrays = results.final_observ
+        final_observ: NestedArray = infos.get("final_obs", observ)
+        if "final_obs" not in infos and np.any(results.terminated | results.truncated):
+            raise ValueError(
+                f"{self.env} has autoreset_mode SAME_STEP but returned no infos['final_obs'] for an episode that "
+                "ended: the first observation of the next episode would be taken for the last of this one."
+            )
+        if getattr(final_observ, "dtype", None) != np.dtype(object):
+            self._write(arrays, slice(None), final_observ)
+            return
+        self._write(arrays, slice(None), observ)
+        # Gymnasium's own vector environments return an object array with one entry per ended episode.
+        for row in np.flatnonzero(infos["_final_obs"]):
+            self._write(arrays, int(row), final_observ[row])
+
+    def _write(self, arrays: Leaves, rows: int | slice, observ: NestedArray) -> None:
+        for array, leaf in zip(arrays, flatten(self.single_observation_space, observ), strict=True):
+            array[rows] = leaf
+
+    def _write_info(self, key: str, numbers: np.ndarray, infos: Info) -> None:
+        """Writes the numbers [B] of the step; where an episode ended they are in `final_info`."""
+        numbers[:] = np.nan
+        done = np.asarray(infos.get("_final_info", np.zeros(self.num_envs, bool)))  # [B]
+        for source, rows in ((infos, ~done), (infos.get("final_info", {}), done)):
+            if key not in source:
+                self.info_names.update(
+                    name for name in source if not name.startswith(("_", "final_"))
+                )
+                continue
+            rows = rows & source.get(f"_{key}", True)  # [B]
+            try:
+                numbers[rows] = np.asarray(source[key])[rows]
+            except (TypeError, ValueError, IndexError):
+                raise TypeError(
+                    f"info_keys: '{key}' is {source[key]!r} in the infos, not numbers"
+                ) from None

@@ -1,0 +1,118 @@
+"""Hosts: what runs the environments of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from agents.workers.environment_group import EnvironmentGroup
+
+if TYPE_CHECKING:
+    from agents.errors import EnvironmentFailure
+    from agents.types import Env, Options
+    from agents.workers.attachment import Attachment
+    from agents.workers.description import Description
+    from agents.workers.environment_group import RowInfos
+    from agents.workers.environment_handle import EnvironmentHandle
+
+
+class Host(Protocol):
+    """What a batch asks of what runs its environments.
+
+    A request (`send_step` or `send_reset`) reads the host's rows of the batch's arrays. Exactly one
+    `receive` must follow; by then the results are in the rows. A batch may send requests to all of
+    its hosts before it receives from the first. Every method but `ask_to_close` and `close` may
+    raise `EnvironmentFailure`; afterwards the host still takes requests, and fails again if its
+    process is gone.
+    """
+
+    @property
+    def num_envs(self) -> int:
+        """Number of environments."""
+
+    @property
+    def descriptions(self) -> Sequence[Description]:
+        """A description of each environment."""
+
+    def attach(self, attachment: Attachment) -> None:
+        """Assigns rows of a batch's arrays to the environments."""
+
+    def send_step(self) -> None:
+        """Requests a step of all environments, with the arrays' actions, leaves [B, ...]."""
+
+    def send_reset(self, options: Options | None = None) -> None:
+        """Requests a reset by the arrays' mask, bool [B], with their seeds, int64 [B]."""
+
+    def receive(self) -> RowInfos:
+        """Waits for the reply to the request and returns the infos of rows that have any."""
+
+    def ask(self, method: str, index: int, *arguments: Any) -> Any:
+        """Calls `EnvironmentGroup`'s `call`, `get` or `set` for one environment."""
+
+    def __getitem__(self, index: int) -> Env | EnvironmentHandle:
+        """Returns an environment of this process, or a handle on one of another process."""
+
+    def ask_to_close(self) -> None:
+        """Starts closing without waiting for it, so that several hosts close at the same time."""
+
+    def close(self) -> None:
+        """Closes the environments and waits for it. May be called again."""
+
+
+class HostFailure(NamedTuple):
+    """A failure of a request of the batch.
+
+    Attributes:
+      host: The host that failed.
+      rows: The rows of its environments in the batch, a part of [0, B).
+      error: What it raised.
+    """
+
+    host: Host
+    rows: range
+    error: EnvironmentFailure
+
+
+class LocalHost:
+    """Hosts one environment in this process; the environment runs when a request is sent.
+
+    Attributes:
+      num_envs: One.
+      descriptions: The environment's description.
+    """
+
+    def __init__(self, env: Env):
+        """Initializes the host of `env`."""
+        self._group = EnvironmentGroup([lambda: env])
+        self.descriptions = self._group.describe()
+        self.num_envs = 1
+
+    def attach(self, attachment: Attachment) -> None:
+        """See `Host.attach`."""
+        self._group.attach(attachment.arrays, attachment.start, attachment.autoreset)
+
+    def send_step(self) -> None:
+        """See `Host.send_step`."""
+        self._infos = self._group.step()
+
+    def send_reset(self, options: Options | None = None) -> None:
+        """See `Host.send_reset`."""
+        self._infos = self._group.reset(options)
+
+    def receive(self) -> RowInfos:
+        """See `Host.receive`."""
+        return self._infos
+
+    def ask(self, method: str, index: int, *arguments: Any) -> Any:
+        """See `Host.ask`."""
+        return getattr(self._group, method)(index, *arguments)
+
+    def __getitem__(self, index: int) -> Env:
+        return self._group.envs[index]
+
+    def ask_to_close(self) -> None:
+        """See `Host.ask_to_close`; the environment is closed by `close`."""
+
+    def close(self) -> None:
+        """See `Host.close`."""
+        self._group.close()

@@ -1,0 +1,49 @@
+"""What is compared with what: cases and their contestants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+OURS, LIMIT = "ours", "limit"
+
+# Keyword arguments of a contestant's function; they travel as JSON.
+Settings: TypeAlias = Mapping[str, str | int]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A library, or a variant of it, that runs the workload of a case in a process of its own.
+
+    Attributes:
+      name: `ours`, a peer such as `SyncVectorEnv`, or `limit` for the upper bound of this machine.
+      function: The generator function that runs it, as `module:function`; see
+        `benchmarks.contestant`.
+      settings: Keyword arguments of the function.
+      cores: Number of processors it may run on; None for all.
+    """
+
+    name: str
+    function: str
+    settings: Settings = field(default_factory=dict)
+    cores: int | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A workload that several contestants run in turns.
+
+    Attributes:
+      name: Such as `Pendulum-v1/process/32`.
+      unit: Unit of the figures; it decides what the ratios mean, see `benchmarks.summary`.
+      contestants: The contestants, ours first.
+      rounds: Number of measured rounds.
+      seconds: Duration of one measurement, where the contestant can choose.
+    """
+
+    name: str
+    unit: str
+    contestants: tuple[Contestant, ...]
+    rounds: int = 5
+    seconds: float = 1.0

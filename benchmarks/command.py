@@ -1,0 +1,118 @@
+r"""Measures this library and its peers in one run, and writes BENCHMARKS.md.
+
+    pip install -e '.[bench]'
+    python scripts/benchmark.py --suite=all --markdown=BENCHMARKS.md \
+        --json=benchmarks/benchmarks.json --plot=benchmarks
+    python scripts/benchmark.py --suite=stepping --quick
+
+Peers that are not installed are left out. Nothing else should run meanwhile: figures depend on the
+load of the whole machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.case import OURS
+from benchmarks.machine import machine, versions
+from benchmarks.report import Section, format_number, write_markdown
+from benchmarks.runner import run_case
+from benchmarks.suites import SUITES
+from benchmarks.summary import Entry, figures_of, summarize
+
+
+def main() -> None:
+    """Runs the command."""
+    options = _parser().parse_args()
+    log(machine())
+    start = time.monotonic()
+    results: dict[str, Mapping[str, Entry]] = {}
+    for name in list(SUITES) if options.suite == "all" else [options.suite]:
+        if section := run_suite(name, options.quick, options.only):
+            results[section.suite] = section.results
+            # After every suite, since a later one may fail or be interrupted after many minutes.
+            write(section, results, options)
+    log(f"{time.monotonic() - start:.0f} seconds in total")
+    if not any(results.values()):
+        sys.exit("error: nothing could be measured; see above")
+
+
+def write(
+    section: Section, results: Mapping[str, Mapping[str, Entry]], options: argparse.Namespace
+) -> None:
+    """Writes a suite to the files of the options; the JSON file gets all results so far."""
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    if options.markdown:
+        command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
+        origin = f"`{command}` on {time.strftime('%Y-%m-%d')}, {machine()}"
+        write_markdown(options.markdown, [section], origin, versions())
+    if options.plot and section.results:
+        from benchmarks.plots import plot_suite
+
+        path = plot_suite(section.suite, section.title, section.results, options.plot)
+        log(f"plot: {path}")
+
+
+def run_suite(name: str, quick: bool, only: str = "") -> Section | None:
+    """Measures the cases of a suite whose names contain `only`; returns None if there are none."""
+    suite = SUITES[name]
+    results: dict[str, Entry] = {}
+    left_out = []
+    cases = [case for case in suite.cases(quick) if only in case.name]
+    for case in cases:
+        log(f"{name} {case.name}")
+        outcome = run_case(case, log)
+        if outcome.figures:
+            results[case.name] = summarize(outcome)
+            log(f"  {describe(results[case.name])}")
+        left_out += [
+            f"Left out of {case.name}: {contestant}: {reason}"
+            for contestant, reason in outcome.left_out.items()
+        ]
+    return Section(name, suite.TITLE, suite.INTRO, results, left_out) if cases else None
+
+
+def describe(entry: Entry) -> str:
+    """Formats a case in one line."""
+    figures = figures_of(entry)
+    medians = [f"{name} {format_number(each['median'])}" for name, each in figures.items()]
+    ratios = [
+        f"{key} {format_number(value)}"
+        for key, value in entry.items()
+        if not isinstance(value, dict) and (key.startswith("ratio_") or key == "of_limit")
+    ]
+    parts = [f"{', '.join(medians)} [{figures[OURS]['unit']}]", ", ".join(ratios)]
+    return "; ".join(filter(None, parts))
+
+
+def log(text: str) -> None:
+    """Prints a line of progress to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--suite", choices=[*SUITES, "all"], default="all", help="suite to measure (default: all)"
+    )
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="measure only cases whose names contain TEXT"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="measure fewer cases, in fewer and shorter rounds"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="folder for a plot of every suite")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="file for the tables, such as BENCHMARKS.md"
+    )
+    return parser

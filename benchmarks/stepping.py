@@ -1,0 +1,147 @@
+"""Suite: speed of stepping environments."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+
+import gymnasium
+import numpy as np
+
+from agents.types import Space
+from benchmarks import library
+from benchmarks.case import LIMIT, OURS, Case, Contestant, Settings
+from benchmarks.contestant import Measure, rate
+from benchmarks.environments import constructors
+from benchmarks.library import PPOSettings
+from benchmarks.machine import cores
+
+TITLE = "Stepping"
+INTRO = """\
+Environment steps per second over the whole batch, with random actions that were drawn before. All contestants get the
+same constructor, `gymnasium.make(..., disable_env_checker=True)`, and resets are included; EnvPool has environments of
+its own in C++. Ours is `agents.make_batch_env` with a worker per core. The limit is cores / time of one step of one
+environment in a bare loop with resets, measured in the same rounds. Stable-Baselines3's workers are forked. `collect`
+is our loop in the graph with PPO's 64-64 policy, 64 steps per call, against Gymnasium stepping alone."""
+
+ACTIONS = 16  # Batches of actions that are drawn, and repeated.
+LIMIT_STEPS = 200  # Steps of the bare loop between two readings of the clock.
+
+
+def cases(quick: bool) -> list[Case]:
+    """Returns the cases of this suite."""
+    rounds, seconds = (3, 0.3) if quick else (5, 1.0)
+    names = {
+        OURS: "in_workers",
+        LIMIT: "limit",
+        "SyncVectorEnv": "sync_vector_env",
+        "AsyncVectorEnv": "async_vector_env",
+        "SB3-DummyVecEnv": "dummy_vec_env",
+        "SB3-SubprocVecEnv": "subproc_vec_env",
+        "EnvPool": "env_pool",
+    }
+    found = []
+    for env, num_envs in itertools.product(("Pendulum-v1", "HalfCheetah-v5"), (32, 8)):
+        settings: Settings = {"env": env, "num_envs": num_envs}
+        contestants = tuple(
+            Contestant(name, f"{__name__}:{each}", settings) for name, each in names.items()
+        )
+        found.append(Case(f"{env}/process/{num_envs}", "steps/s", contestants, rounds, seconds))
+    settings = {"env": "Pendulum-v1", "num_envs": 32}
+    contestants = (
+        Contestant(OURS, f"{__name__}:in_graph", {**settings, "steps": 64}),
+        Contestant("SyncVectorEnv", f"{__name__}:sync_vector_env", settings),
+    )
+    return [*found, Case("Pendulum-v1/collect/32", "steps/s", contestants, rounds, seconds)]
+
+
+def in_workers(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures our BatchEnv."""
+    from agents import make_batch_env
+
+    with contextlib.closing(make_batch_env(constructors(env, num_envs))) as envs:
+        envs.reset(seed=0)
+        yield _stepping(envs.step, envs.single_action_space, num_envs)
+
+
+def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
+    """Measures our loop in the graph, with a policy that acts; it returns the rollout."""
+    settings = PPOSettings(minibatch_size=steps)
+    with library.algorithm(env, num_envs, steps, settings) as (envs, ppo):
+        import tensorflow as tf
+
+        from agents import simulate
+        from agents.tensorflow_setup import graph_executor
+
+        collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
+        with graph_executor(convolves=False):
+            yield rate(collect, num_envs * steps)
+
+
+def limit(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures the steps that all cores could take if there were no other work."""
+    del num_envs
+    with contextlib.closing(constructors(env, 1)[0]()) as plain:
+        actions = itertools.cycle(_actions(plain.action_space, 1)[:, 0])
+        plain.reset(seed=0)
+
+        def work() -> None:
+            for action in itertools.islice(actions, LIMIT_STEPS):
+                _, _, terminated, truncated, _ = plain.step(action)
+                if terminated or truncated:
+                    plain.reset()
+
+        yield rate(work, LIMIT_STEPS * len(cores()))
+
+
+def sync_vector_env(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures Gymnasium's SyncVectorEnv."""
+    with contextlib.closing(gymnasium.vector.SyncVectorEnv(constructors(env, num_envs))) as envs:
+        envs.reset(seed=0)
+        yield _stepping(envs.step, envs.single_action_space, num_envs)
+
+
+def async_vector_env(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures Gymnasium's AsyncVectorEnv, with a process per environment."""
+    with contextlib.closing(gymnasium.vector.AsyncVectorEnv(constructors(env, num_envs))) as envs:
+        envs.reset(seed=0)
+        yield _stepping(envs.step, envs.single_action_space, num_envs)
+
+
+def dummy_vec_env(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures Stable-Baselines3's DummyVecEnv."""
+    from benchmarks.sb3 import make_envs
+
+    with contextlib.closing(make_envs("DummyVecEnv", env, num_envs)) as envs:
+        envs.reset()
+        yield _stepping(envs.step, envs.action_space, num_envs)
+
+
+def subproc_vec_env(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures Stable-Baselines3's SubprocVecEnv, with a process per environment."""
+    from benchmarks.sb3 import make_envs
+
+    with contextlib.closing(make_envs("SubprocVecEnv", env, num_envs)) as envs:
+        envs.reset()
+        yield _stepping(envs.step, envs.action_space, num_envs)
+
+
+def env_pool(env: str, num_envs: int) -> Iterator[Measure]:
+    """Measures EnvPool, with threads and environments in C++."""
+    import envpool
+
+    with contextlib.closing(envpool.make_gymnasium(env, num_envs=num_envs)) as envs:
+        envs.reset()
+        yield _stepping(envs.step, envs.action_space, num_envs)
+
+
+def _stepping(step: Callable[[np.ndarray], object], action_space: Space, num_envs: int) -> Measure:
+    actions = itertools.cycle(_actions(action_space, num_envs))
+    return rate(lambda: step(next(actions)), num_envs)
+
+
+def _actions(space: Space, num_envs: int) -> np.ndarray:
+    """Draws actions [ACTIONS, B, ...], uniform within the bounds."""
+    space.seed(0)
+    return np.array([[space.sample() for _ in range(num_envs)] for _ in range(ACTIONS)])

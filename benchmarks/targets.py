@@ -1,0 +1,77 @@
+"""The figures that the benchmarks must reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from benchmarks.case import OURS
+from benchmarks.summary import Entry, figures_of, scalar
+
+AT_LEAST, AT_MOST = ">=", "<="
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound that must hold, and an aim.
+
+    Attributes:
+      suite: Suite that measures the number.
+      case: Case that measures the number.
+      key: Number of the case: `ratio_PEER`, `of_limit`, or `median` for ours.
+      side: Whether the number must be at least or at most the bound.
+      bound: Bound that must hold.
+      aim: Bound that is aimed at; None if there is no aim beyond the bound.
+    """
+
+    suite: str
+    case: str
+    key: str
+    side: str
+    bound: float
+    aim: float | None
+
+    def value(self, results: Mapping[str, Mapping[str, Entry]]) -> float | None:
+        """Returns the measured number; None if it was not measured."""
+        entry = results.get(self.suite, {}).get(self.case)
+        if entry is None:
+            return None
+        return (
+            figures_of(entry)[OURS]["median"] if self.key == "median" else scalar(entry, self.key)
+        )
+
+    def verdict(self, value: float) -> str:
+        """Returns whether the target is reached, in one or two words."""
+        if self.aim is not None and self._holds(value, self.aim):
+            return "aim reached"
+        return "holds" if self._holds(value, self.bound) else "MISSED"
+
+    def _holds(self, value: float, bound: float) -> bool:
+        return value >= bound if self.side == AT_LEAST else value <= bound
+
+
+TARGETS = (
+    Target("stepping", "Pendulum-v1/process/32", "ratio_AsyncVectorEnv", AT_LEAST, 12, 16),
+    Target("stepping", "HalfCheetah-v5/process/32", "ratio_AsyncVectorEnv", AT_LEAST, 5, 8),
+    Target("stepping", "Pendulum-v1/process/32", "of_limit", AT_LEAST, 0.85, 0.95),
+    Target("stepping", "Pendulum-v1/process/8", "of_limit", AT_LEAST, 0.75, 0.90),
+    Target("stepping", "HalfCheetah-v5/process/32", "of_limit", AT_LEAST, 0.85, 0.95),
+    Target("stepping", "HalfCheetah-v5/process/8", "of_limit", AT_LEAST, 0.75, 0.90),
+    Target("stepping", "Pendulum-v1/collect/32", "ratio_SyncVectorEnv", AT_LEAST, 1.0, 1.3),
+    Target("update", "Pendulum-v1/minibatch/64", "ratio_SB3", AT_LEAST, 14, 20),
+    Target("training", "Pendulum-v1/process/8", "ratio_SB3", AT_LEAST, 6.5, 10),
+    Target("training", "Pendulum-v1/process/32", "ratio_SB3", AT_LEAST, 8.5, 12),
+    Target("training", "HalfCheetah-v5/process/8", "ratio_SB3", AT_LEAST, 4.5, 6),
+    Target("training", "Pendulum-v1/tf/8", "ratio_SB3", AT_LEAST, 13, 20),
+    Target("training", "CartPole-v1/tf/8", "ratio_SB3", AT_LEAST, 12, 18),
+    Target("training", "Pendulum-v1/process/graph-calls", "median", AT_MOST, 1, None),
+    Target("training", "Pendulum-v1/tf/graph-calls", "median", AT_MOST, 1, None),
+    Target("training", "Pendulum-v1/process/logging", "median", AT_MOST, 5, 3),
+    Target("training", "Pendulum-v1/tf/logging", "median", AT_MOST, 5, 3),
+    Target("startup", "Pendulum-v1/process/8", "median", AT_MOST, 12, 8),
+    Target("startup", "Pendulum-v1/tf/8", "median", AT_MOST, 12, 8),
+    Target("memory", "Pendulum-v1/worker/16", "ratio_bare", AT_MOST, 1.15, 1.05),
+    Target("memory", "Pendulum-v1/parent/8", "median", AT_MOST, 1000, 800),
+    Target("goals", "Pendulum-v1/tf/to -200", "median", AT_MOST, 12, None),
+    Target("goals", "HalfCheetah-v5/process/1M steps", "median", AT_MOST, 90, None),
+)

@@ -1,0 +1,113 @@
+"""Plots of learning curves over seeds, beside published returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+from matplotlib import figure as figures
+from matplotlib.axes import Axes
+
+from results.published import Figure
+
+OURS, TARGET, PEERS = "#1f5fbf", "#b3261e", "#8a8f98"
+LABEL_HEIGHT = 0.065  # Of the panel's height.
+
+
+class Curves(TypedDict):
+    """Learning curves: environment steps of the evaluations [N], mean returns [seeds, N]."""
+
+    steps: list[int]
+    returns: list[list[float]]
+
+
+def plot_learning_curves(
+    path: Path, title: str, curves: Curves, peers: Mapping[str, Figure], target: Figure | None
+) -> None:
+    """Plots the mean over seeds, their range, each seed, and published returns as lines.
+
+    Args:
+      path: The PNG to write.
+      title: Title of the plot.
+      curves: Our learning curves.
+      peers: Published returns by source.
+      target: The return to reach.
+    """
+    num_seeds = len(curves["returns"])
+    # Without pyplot, which would need a display and keep the figure in memory.
+    figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
+    panel = figure.add_subplot()
+    _plot_curves(panel, curves)
+    _plot_published(panel, peers, target)
+    figure.suptitle(
+        f"{title}, {num_seeds} seed{'s' * (num_seeds > 1)}: mean, range and each", fontsize="medium"
+    )
+    panel.set_xlabel("environment steps")
+    panel.set_ylabel("evaluation return")
+    panel.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    panel.locator_params(axis="x", nbins=6)
+    panel.grid(alpha=0.25, linewidth=0.6)
+    panel.margins(x=0.02)
+    panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100)
+
+
+def short_steps(steps: int) -> str:
+    """Abbreviates a number of steps: 1M, 1.5M, 100k, 500."""
+    for unit, letter in ((1_000_000, "M"), (1000, "k")):
+        if steps >= unit:
+            return f"{steps / unit:.3g}{letter}"
+    return str(steps)
+
+
+def _plot_curves(panel: Axes, curves: Curves) -> None:
+    steps, returns = curves["steps"], np.array(curves["returns"], np.float64)  # [seeds, N]
+    low, high, mean = returns.min(axis=0), returns.max(axis=0), returns.mean(axis=0)  # [N]
+    panel.plot(steps, returns.T, color=OURS, linewidth=0.6, alpha=0.45)
+    panel.fill_between(steps, low, high, color=OURS, alpha=0.15, linewidth=0)
+    panel.plot(steps, mean, color=OURS, linewidth=2, marker="o", markersize=3)
+
+
+def _plot_published(panel: Axes, peers: Mapping[str, Figure], target: Figure | None) -> None:
+    """Plots horizontal lines, with labels beside the panel that do not overlap."""
+    lines = [(peer.mean, f"{source} {_label(peer)}", PEERS, "-") for source, peer in peers.items()]
+    if target is not None:
+        lines.append((target.mean, f"target {_label(target)}", TARGET, "--"))
+    for height, _, color, style in lines:
+        panel.axhline(height, color=color, linewidth=1.1, linestyle=style, zorder=1)
+    low, high = panel.get_ylim()
+    lines.sort(key=lambda line: line[0])
+    heights = _separate([(line[0] - low) / (high - low) for line in lines], LABEL_HEIGHT)
+    for height, (_, label, color, _) in zip(heights, lines, strict=True):
+        panel.text(
+            1.01,
+            height,
+            label,
+            color=color,
+            fontsize="small",
+            va="center",
+            transform=panel.transAxes,
+        )
+
+
+def _label(figure: Figure) -> str:
+    return f"{figure.mean:,g} ({short_steps(figure.steps)})"
+
+
+def _separate(heights: Sequence[float], gap: float) -> list[float]:
+    """Moves ascending heights no more than needed for them to be at least `gap` apart."""
+    # Groups of heights that are too close; each group is spread around its mean.
+    groups: list[list[float]] = []
+    for height in heights:
+        groups.append([height])
+        while len(groups) > 1 and _spread(groups[-2], gap)[-1] + gap > _spread(groups[-1], gap)[0]:
+            last = groups.pop()
+            groups[-1] += last
+    return [height for group in groups for height in _spread(group, gap)]
+
+
+def _spread(group: Sequence[float], gap: float) -> list[float]:
+    middle = sum(group) / len(group)
+    return [middle + gap * (index - (len(group) - 1) / 2) for index in range(len(group))]

@@ -1,0 +1,128 @@
+"""Published returns of other libraries' PPO, and target returns; see SOURCES for what differs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+# Columns of the table, with the origin of their figures.
+SOURCES = {
+    "CleanRL": "three seeds; MuJoCo v4",
+    "RL-Zoo": "RL Baselines3 Zoo: one tuned run, deterministic evaluation; MuJoCo v3",
+    "TF-Agents": "three runs; MuJoCo v2",
+    "Tianshou": "ten seeds",
+    "others": "a PPO course's notebook, with a tanh-squashed Gaussian; PyBullet",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean return after a number of environment steps; `std` is None where none is published."""
+
+    mean: float
+    steps: int
+    std: float | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """The published returns of one environment.
+
+    Attributes:
+      figures: Published returns by source, a key of `SOURCES`.
+      target: The return to reach, and after how many steps.
+    """
+
+    figures: dict[str, Figure] = field(default_factory=dict)
+    target: Figure | None = None
+
+
+MILLION = 1_000_000
+
+# By environment name without module, namespace and version.
+TASKS = {
+    "Pendulum": Task(
+        {"CleanRL": Figure(-1142, 8 * MILLION), "RL-Zoo": Figure(-172.2, 100_000, 104.2)},
+        Figure(-172.2, 100_000),
+    ),
+    "CartPole": Task(
+        {"CleanRL": Figure(490, 500_000), "RL-Zoo": Figure(500, 100_000)}, Figure(500, 100_000)
+    ),
+    "Acrobot": Task(
+        {"CleanRL": Figure(-86.4, 500_000), "RL-Zoo": Figure(-73.5, MILLION)},
+        Figure(-73.5, MILLION),
+    ),
+    "MountainCarContinuous": Task({"RL-Zoo": Figure(88, 20_000)}, Figure(88, 20_000)),
+    "LunarLander": Task({"RL-Zoo": Figure(242, MILLION)}, Figure(242, MILLION)),
+    "BipedalWalker": Task({"RL-Zoo": Figure(288, 5 * MILLION)}, Figure(288, 5 * MILLION)),
+    "HalfCheetah": Task(
+        {
+            "CleanRL": Figure(1443, MILLION, 46),
+            "RL-Zoo": Figure(5819, MILLION, 664),
+            "TF-Agents": Figure(4239, MILLION),
+            "Tianshou": Figure(5784, MILLION, 1244),
+        },
+        Figure(5800, MILLION),
+    ),
+    "Hopper": Task(
+        {
+            "CleanRL": Figure(2383, MILLION, 272),
+            "RL-Zoo": Figure(2410, MILLION, 10),
+            "TF-Agents": Figure(2530, MILLION),
+            "Tianshou": Figure(2609, MILLION, 701),
+        },
+        Figure(2600, MILLION),
+    ),
+    "Walker2d": Task(
+        {
+            "CleanRL": Figure(2288, MILLION, 572),
+            "RL-Zoo": Figure(3479, MILLION, 822),
+            "TF-Agents": Figure(2971, MILLION),
+            "Tianshou": Figure(3589, MILLION, 757),
+        },
+        Figure(3500, MILLION),
+    ),
+    "Ant": Task(
+        {"RL-Zoo": Figure(1327, MILLION, 452), "Tianshou": Figure(3258, MILLION, 1079)},
+        Figure(3200, MILLION),
+    ),
+    "Humanoid": Task(
+        {"CleanRL": Figure(716, MILLION, 49), "Tianshou": Figure(787, MILLION, 194)},
+        Figure(790, MILLION),
+    ),
+    "Reacher": Task(
+        {"TF-Agents": Figure(-7.7, MILLION), "Tianshou": Figure(-4.1, MILLION)},
+        Figure(-4.1, MILLION),
+    ),
+    "Swimmer": Task(
+        {
+            "RL-Zoo": Figure(282, MILLION),
+            "TF-Agents": Figure(47, MILLION),
+            "Tianshou": Figure(67, MILLION, 99),
+        },
+        Figure(100, MILLION),
+    ),
+    "InvertedPendulum": Task(
+        {
+            "CleanRL": Figure(963, MILLION, 22),
+            "TF-Agents": Figure(1000, MILLION),
+            "Tianshou": Figure(1000, MILLION),
+        },
+        Figure(1000, MILLION),
+    ),
+    "InvertedDoublePendulum": Task(
+        {"TF-Agents": Figure(9353, MILLION), "Tianshou": Figure(9231, MILLION, 270)},
+        Figure(9300, MILLION),
+    ),
+    "HalfCheetahBulletEnv": Task({"others": Figure(1700, 300_000)}, Figure(1700, 300_000)),
+    "InvertedPendulumBulletEnv": Task({"others": Figure(1000, 30_000)}, Figure(1000, 30_000)),
+    "Pong": Task({"CleanRL": Figure(20.4, 10 * MILLION)}, Figure(0, 2 * MILLION)),
+    "Breakout": Task({"CleanRL": Figure(415, 10 * MILLION)}, Figure(415, 10 * MILLION)),
+    "BeamRider": Task({"CleanRL": Figure(1916, 10 * MILLION)}, Figure(1916, 10 * MILLION)),
+}
+
+
+def published(env: str) -> Task:
+    """Returns the task of an environment id such as `ale_py:ALE/Pong-v5`; an empty one if unknown."""
+    name = re.sub(r"(NoFrameskip)?(-v\d+)?$", "", env.rpartition(":")[2].rpartition("/")[2])
+    return TASKS.get(name, Task())

@@ -1,1 +1,0 @@
-"""Benchmarks against other libraries; `scripts/benchmark.py` is their command."""

@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.distributions.factory import make_action_distribution
+from agents.distributions.gaussian import ParametricGaussian
+from agents.errors import UnsupportedSpaceError
+from agents.settings.config_file import load_config
+from tests.distributions.cases import BOX, every_distribution
+
+
+@every_distribution
+def test_the_space_and_the_policy_determine_the_distribution(space, policy, kind):
+    config = load_config("default", policy=policy)
+    assert type(make_action_distribution(space, config)) is kind
+
+
+def test_the_configuration_determines_the_standard_deviation():
+    config = load_config("default", state_dependent_std=True, initial_log_std=-0.5)
+    for policy in ("gaussian", "squashed_gaussian"):
+        parametric = make_action_distribution(BOX, config.model_copy(update={"policy": policy}))
+        mean, log_std = parametric.parameters
+        assert (mean.initial, mean.independent) == (0, False)
+        assert (log_std.initial, log_std.independent) == (-0.5, False)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (8,), (2, 3)])
+def test_a_divided_deviation_gives_noise_of_equal_norm_in_all_dimensions(shape):
+    config = load_config("default", initial_log_std=-0.5, divide_initial_std=True)
+    _, log_std = make_action_distribution(spaces.Box(-1, 1, shape), config).parameters
+    assert log_std.size * np.exp(log_std.initial) ** 2 == pytest.approx(np.exp(-0.5) ** 2)
+
+
+@pytest.mark.parametrize("policy", ["squashed_gaussian", "beta"])
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(-np.inf, np.inf, (2,)),
+        spaces.Box(np.zeros(2), np.array([1, np.inf]), dtype=np.float64),
+    ],
+)
+def test_bounded_policies_need_bounds(policy, space):
+    for whole in (space, spaces.Dict(a=spaces.Discrete(2), b=space)):
+        with pytest.raises(UnsupportedSpaceError) as caught:
+            make_action_distribution(whole, load_config("default", policy=policy))
+        assert str(space) in str(caught.value) and policy in str(caught.value)
+        assert len(str(caught.value).splitlines()) <= 3
+        make_action_distribution(whole, load_config("default"))
+
+
+@pytest.mark.parametrize("space", [spaces.Box(0, 9, (2,), np.int32), spaces.Text(3)], ids=str)
+def test_errors_name_unsupported_spaces(space):
+    with pytest.raises(UnsupportedSpaceError) as caught:
+        make_action_distribution(space, load_config("default"))
+    assert str(space) in str(caught.value)
+
+
+def test_correlated_noise_needs_gaussian_policies():
+    config = load_config("default", noise_correlation=0.5)
+    assert isinstance(make_action_distribution(BOX, config), ParametricGaussian)
+    with pytest.raises(UnsupportedSpaceError, match="noise_correlation"):
+        make_action_distribution(spaces.Dict(a=BOX, b=spaces.Discrete(2)), config)
+    with pytest.raises(UnsupportedSpaceError, match="beta"):
+        config = load_config("default", noise_correlation=0.5, policy="beta")
+        make_action_distribution(BOX, config)

@@ -1,0 +1,231 @@
+import importlib.util
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+
+from agents.environments.registration import find_spec, make_env
+from agents.errors import UsageError
+
+MY_WRAPPERS = """
+import gymnasium
+from gymnasium.wrappers import TransformReward
+
+def plus_one(env):
+    return TransformReward(env, lambda reward: reward + 1)
+
+def doubled(env):
+    return TransformReward(env, lambda reward: reward * 2)
+
+def nothing(env):
+    pass
+
+class Masked(gymnasium.Wrapper):
+    def reset(self, **kwargs):
+        return self.env.reset(**kwargs)[0], {"action_mask": [1, 0]}
+
+    def step(self, action):
+        return *self.env.step(action)[:4], {"action_mask": [0, 1]}
+"""
+
+
+class Ramp(gymnasium.Env):
+    """Observes the number of steps; the reward is the slope; never ends."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, slope=1.0):
+        self._slope = slope
+
+    def reset(self, *, seed=None, options=None):
+        self._steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self._steps += 1
+        return np.full(1, self._steps, np.float32), self._slope, False, False, {}
+
+
+RAMP = EnvSpec("Ramp-v0", entry_point=Ramp, max_episode_steps=7)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A function that writes a module which this process can import."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(name, text):
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    yield write
+    for path in tmp_path.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+class TestFindSpec:
+    @pytest.mark.parametrize("env", ["Pendulum-v1", "Pendulum", "CartPole-v0", "HalfCheetah-v4"])
+    def test_environments_that_exist_or_are_outdated(self, env, monkeypatch):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+        assert find_spec(env).name == env.partition("-")[0]
+
+    @pytest.mark.parametrize(
+        "env, message",
+        [
+            ("Pendulm-v1", "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
+            (
+                "HalfCheetah-v9",
+                "unknown environment 'HalfCheetah-v9'; did you mean 'HalfCheetah-v5'?",
+            ),
+            ("!!", "unknown environment '!!'"),
+            (
+                "HalfCheetah-v3",
+                "environment 'HalfCheetah-v3' is no longer part of Gymnasium; use 'HalfCheetah-v5'",
+            ),
+            (
+                "no_module:MyEnv-v0",
+                "env 'no_module:MyEnv-v0' needs the module 'no_module', which was not found\n"
+                "install it, or run the command in its directory",
+            ),
+            (":MyEnv-v0", "env ':MyEnv-v0': importing '' failed"),
+            ("a:b:MyEnv-v0", "env 'a:b:MyEnv-v0' needs the module 'a:b', which was not found"),
+        ],
+    )
+    def test_environments_that_do_not_exist(self, env, message):
+        with pytest.raises(UsageError) as caught:
+            find_spec(env)
+        assert str(caught.value).startswith(message)
+        assert len(str(caught.value).splitlines()) <= 3
+
+    @pytest.mark.parametrize(
+        "env, package, command",
+        [
+            ("HalfCheetah-v5", "mujoco", "pip install 'agents[mujoco]'"),
+            ("HalfCheetah-v4", "mujoco", "pip install 'agents[mujoco]'"),
+            ("LunarLander-v3", "Box2D", "pip install 'agents[box2d]'"),
+            ("ALE/Pong-v5", "ale_py", "pip install 'agents[atari]'"),
+            ("dm_control/cheetah/run", "dm_control", "pip install 'agents[dm-control]'"),
+            ("HalfCheetahBulletEnv-v0", "pybullet", "pip install 'agents[bullet]'"),
+            ("MiniGrid-Empty-5x5-v0", "minigrid", "pip install 'agents[minigrid]'"),
+        ],
+    )
+    def test_missing_packages(self, env, package, command, monkeypatch):
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(UsageError) as caught:
+            find_spec(env)
+        first, second = str(caught.value).splitlines()
+        assert first == f"environment '{env}' needs the package {package}, which is not installed"
+        assert second == command
+
+    def test_environment_of_a_module(self, module):
+        name = module(
+            "registers_env",
+            "import gymnasium\ngymnasium.register('Mine-v0', entry_point='registers_env:Mine')",
+        )
+        spec = find_spec(f"{name}:Mine-v0")
+        assert (spec.id, spec.entry_point) == ("Mine-v0", "registers_env:Mine")
+
+    @pytest.mark.parametrize(
+        "text, message",
+        [
+            ("import no_such_thing", "No module named 'no_such_thing'"),
+            ("\nraise RuntimeError('first\\nsecond\\nthird')", "RuntimeError: first second third"),
+            ("def", "SyntaxError"),
+        ],
+    )
+    def test_module_that_cannot_be_imported(self, module, text, message):
+        name = module("broken_env", text)
+        with pytest.raises(UsageError, match="importing 'broken_env' failed") as caught:
+            find_spec(f"{name}:Mine-v0")
+        assert message in str(caught.value)
+        assert len(str(caught.value).splitlines()) <= 3
+
+    def test_vector_environments_without_single_ones_raise(self, monkeypatch):
+        spec = EnvSpec("OnlyVector-v0", vector_entry_point="module:Vector")
+        monkeypatch.setitem(gymnasium.registry, spec.id, spec)
+        with pytest.raises(UsageError, match="'OnlyVector-v0' only exists as a vector"):
+            find_spec(spec.id)
+
+
+class TestMakeEnv:
+    @pytest.mark.parametrize(
+        ("settings", "expected"),
+        [
+            ({}, (7, 7.0, 7.0)),
+            ({"max_episode_steps": 4}, (4, 4.0, 4.0)),
+            ({"env_kwargs": {"slope": 0.5}}, (7, 3.5, 7.0)),
+            ({"action_repeat": 3, "max_episode_steps": 9}, (3, 9.0, 9.0)),
+        ],
+    )
+    def test_settings(self, settings, expected):
+        """Length, return and last observation of an episode."""
+        env = make_env(RAMP, settings.pop("env_kwargs", {}), **settings)
+        env.reset()
+        total, length, truncated = 0.0, 0, False
+        while not truncated:
+            observ, reward, _, truncated, _ = env.step(0)
+            total, length = total + reward, length + 1
+        assert (length, total, float(observ[0])) == expected
+
+    def test_an_argument_that_the_environment_does_not_take_raises(self):
+        with pytest.raises(TypeError, match="incline"):
+            make_env(RAMP, {"incline": 2})
+
+    def test_wrappers_are_applied_in_order(self, module):
+        module("my_wrappers", MY_WRAPPERS)
+        env = make_env(
+            RAMP,
+            {},
+            env_wrappers=["my_wrappers:plus_one", "my_wrappers:doubled"],
+            wrap=lambda env: gymnasium.wrappers.TransformReward(env, lambda reward: reward - 7),
+        )
+        env.reset()
+        assert env.step(0)[1] == (1 + 1) * 2 - 7
+
+    def test_wrappers_that_are_missing_or_return_no_environment_raise(self, module):
+        module("my_wrappers", MY_WRAPPERS)
+        with pytest.raises(UsageError, match="'my_wrappers:nothing' must return an environment"):
+            make_env(RAMP, {}, env_wrappers=["my_wrappers:nothing"])
+        with pytest.raises(UsageError, match="env_wrappers 'my_wrappers:noting'"):
+            make_env(RAMP, {}, env_wrappers=["my_wrappers:noting"])
+
+    def test_action_masks_are_observed(self, module):
+        module("my_wrappers", MY_WRAPPERS)
+        env = make_env(RAMP, {}, env_wrappers=["my_wrappers:Masked"], action_mask=True)
+        observ, _ = env.reset()
+        np.testing.assert_array_equal(observ["action_mask"], [1, 0])
+        assert observ["observ"].shape == (1,)
+        np.testing.assert_array_equal(env.step(0)[0]["action_mask"], [0, 1])
+        with pytest.raises(ValueError, match="must hold 'action_mask'"):
+            make_env(RAMP, {}, action_mask=True).reset()
+
+    def test_other_environments_are_not_rebuilt(self):
+        env = make_env(gymnasium.spec("CartPole-v1"), {}, max_episode_steps=7)
+        inner = env.unwrapped
+        env.reset(seed=1)
+        env.reset(seed=1)
+        assert env.unwrapped is inner and env.spec.max_episode_steps == 7
+
+
+def test_what_workers_import_does_not_import_tensorflow():
+    packages = (
+        "shimmy.dm_control_compatibility",
+        "ale_py",
+        "minigrid.wrappers",
+        "pybullet_envs_gymnasium",
+    )
+    modules = [name for name in packages if importlib.util.find_spec(name.partition(".")[0])]
+    modules += ["agents.environments.atari", "agents.environments.registration"]
+    code = f"import sys, {', '.join(modules)}; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_workers_import_does_not_import_pydantic():
+    modules = "agents.environments.registration, agents.environments.video"
+    code = f"import sys, {modules}; sys.exit('pydantic' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

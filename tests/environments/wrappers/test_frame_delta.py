@@ -1,0 +1,74 @@
+import re
+
+import hypothesis
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from hypothesis import strategies
+from hypothesis.extra import numpy as hypothesis_numpy
+
+from agents.environments.wrappers.frame_delta import FrameDelta
+from agents.errors import UnsupportedSpaceError
+
+SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=3, max_side=3)
+
+
+@hypothesis.given(
+    SHAPES,
+    strategies.sampled_from([np.uint8, np.int8, np.uint16, np.int32, np.int64, np.float32]),
+)
+@hypothesis.settings(deadline=None, max_examples=40)
+def test_observes_differences(script, play, shape, dtype):
+    played = [np.full(shape, value, dtype) for value in (100, 3, 5, 120)]
+    env = FrameDelta(script(played, spaces.Box(0, 120, shape, dtype)))
+    for observ, expected in zip(play(env, [0] * 3), [0, -97, 2, 115], strict=True):
+        np.testing.assert_array_equal(observ, np.full(shape, expected))
+        assert env.observation_space.contains(observ)
+
+
+@pytest.mark.parametrize(
+    "dtype, wide", [(np.uint8, np.int16), (np.int8, np.int16), (np.uint16, np.int32)]
+)
+def test_extreme_integers_do_not_overflow(dtype, wide, script, play):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    played = [np.array([value], dtype) for value in (high, low, high)]
+    env = FrameDelta(script(played, spaces.Box(low, high, (1,), dtype)))
+    span = high - low
+    assert env.observation_space == spaces.Box(-span, span, (1,), wide)
+    np.testing.assert_array_equal(play(env, [0, 0]), [[0], [-span], [span]])
+
+
+def test_infinite_and_huge_bounds(script):
+    limit = np.finfo(np.float32).max
+    space = spaces.Box(
+        np.array([-np.inf, -limit, 1], np.float32), np.array([np.inf, limit, 2], np.float32)
+    )
+    env = FrameDelta(script([], space))
+    np.testing.assert_array_equal(env.observation_space.high, [np.inf, np.inf, 1])
+    np.testing.assert_array_equal(env.observation_space.low, [-np.inf, -np.inf, -1])
+
+
+def test_a_new_episode_starts_at_zero(script, play, frames):
+    env = FrameDelta(script(frames(()), spaces.Box(0, 9, ()), terminated_at=2))
+    np.testing.assert_array_equal(play(env, [0] * 3), [0, 1, 1, 0, 1])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_differences_beyond_int64_raise(dtype, script):
+    limits = np.iinfo(dtype)
+    space = spaces.Box(np.full(2, limits.min, dtype), np.full(2, limits.max, dtype), dtype=dtype)
+    with pytest.raises(UnsupportedSpaceError, match="do not fit into int64"):
+        FrameDelta(script([], space))
+
+
+def test_other_observations_than_a_box_raise(script):
+    message = re.escape("observes a Box, got Discrete(4)")
+    with pytest.raises(UnsupportedSpaceError, match=message):
+        FrameDelta(script([], spaces.Discrete(4)))
+
+
+def test_step_before_reset_raises(script, frames):
+    env = FrameDelta(script(frames(()), spaces.Box(0, 9, ())))
+    with pytest.raises(ResetNeeded, match="call reset"):
+        env.step(0)

@@ -1,0 +1,359 @@
+import functools
+import os
+import signal
+import sys
+
+import cloudpickle
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from hypothesis import strategies
+
+from agents.errors import (
+    EnvironmentRaisedError,
+    InvalidActionError,
+    UnsupportedSpaceError,
+    WorkerDiedError,
+)
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.graph.transition import StepResult
+from agents.shared_memory.shared_arrays import aligned_empty
+from agents.vector.batch_env import BatchEnv
+from tests.faulty_toys import CountingVectorEnv, FaultyEnv
+from tests.graph.backends import BACKENDS, in_graph
+from tests.toys import CountingEnv, RandomEnv, leaf_sum, read_counts
+
+# Workers need not import this module, and with it TensorFlow.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+ACTIONS = spaces.Dict(turn=spaces.Discrete(5), force=spaces.Box(-9, 9, (2,), np.float64))
+
+
+def pay(steps, action):
+    return leaf_sum(action["force"]) + 100.0 * action["turn"]
+
+
+Counter = functools.partial(CountingEnv, action_space=ACTIONS, reward=pay, start_at_seed=True)
+
+
+def fail_at(step):
+    """A counter that raises in its `step`-th step."""
+    return FaultyEnv(Counter(), ZeroDivisionError(f"at {step}"), countdown=step)
+
+
+def constant_action(num_envs, turn=1, force=0.25):
+    return {
+        "turn": tf.fill([num_envs], tf.constant(turn, tf.int64)),
+        "force": tf.fill([num_envs, 2], tf.constant(force, tf.float64)),
+    }
+
+
+def store(variables, step, values):
+    tf.nest.map_structure(
+        lambda variable, value: variable.scatter_nd_update([[step]], value[None]), variables, values
+    )
+
+
+def collect(envs, steps):
+    """Steps in a graph: observations before each step, and the results, [T, B, ...]."""
+    before, results = tf.nest.map_structure(
+        lambda leaf: tf.Variable(tf.zeros([steps, *leaf.shape], leaf.dtype)),
+        (envs.observ, envs._results()),
+    )
+
+    @tf.function
+    def run():
+        envs.reset()
+        for step in tf.range(steps):
+            store(before, step, envs.observ)
+            result = envs.simulate(constant_action(envs.num_envs))
+            store(results, step, result._replace(observ=envs.observ))
+
+    run()
+    return before, results
+
+
+def loop_counts(steps, starts, durations):
+    """Counts before and after each step, final counts, and `done`, [T, B] each."""
+    before, after, final = (np.zeros((steps, len(starts)), int) for _ in range(3))
+    for env, (start, duration) in enumerate(zip(starts, durations, strict=True)):
+        count = start
+        for step in range(steps):
+            before[step, env] = count
+            count += 1
+            final[step, env] = count
+            count = start if count - start == duration else count
+            after[step, env] = count
+    return before, after, final, after != final
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_variables_equal_the_results_of_the_environments(backend):
+    steps, starts, durations = 100, [0, 101, 200], [1000, 7, 13]
+    endings = ["terminated", "truncated", "terminated"]
+    constructors = [
+        functools.partial(Counter, [(duration, ending)], start=start)
+        for start, duration, ending in zip(starts, durations, endings, strict=True)
+    ]
+    with in_graph(constructors, backend) as envs:
+        before, results = collect(envs, steps)
+    expected, after, final, done = loop_counts(steps, starts, durations)
+    np.testing.assert_array_equal(read_counts(before), expected)
+    np.testing.assert_array_equal(read_counts(results.observ), after)
+    np.testing.assert_array_equal(read_counts(results.final_observ)[done], final[done])
+    truncates = np.array(endings) == "truncated"
+    np.testing.assert_array_equal(results.terminated, done & ~truncates)
+    np.testing.assert_array_equal(results.truncated, done & truncates)
+    np.testing.assert_array_equal(results.reward, np.full([steps, 3], 100.5))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_variables_hold_the_last_step(backend):
+    constructors = [Counter, functools.partial(Counter, [(2, "truncated")], start=11)]
+    with in_graph(constructors, backend) as envs:
+        reset, simulate = tf.function(envs.reset), tf.function(envs.simulate)
+        np.testing.assert_array_equal(read_counts(reset()), [0, 11])
+        for _ in range(2):
+            result = simulate(constant_action(2, 2, 0.5))
+        np.testing.assert_array_equal(read_counts(envs.observ), [2, 11])
+        assert read_counts(envs.final_observ)[1] == 13
+        np.testing.assert_array_equal(envs.reward, [201, 201])
+        np.testing.assert_array_equal(envs.terminated, [False, False])
+        np.testing.assert_array_equal(envs.truncated, [False, True])
+        np.testing.assert_array_equal(envs.action["turn"], [2, 2])
+        np.testing.assert_array_equal(envs.action["force"], np.full((2, 2), 0.5))
+        assert isinstance(result, StepResult) and result.extras == {}
+        np.testing.assert_array_equal(result.reward, envs.reward)
+        np.testing.assert_array_equal(read_counts(result.observ), [2, 11])
+        assert (envs.reward.dtype, envs.terminated.dtype) == (tf.float32, tf.bool)
+        for leaf, dtype in ((envs.observ["image"], np.uint8), (envs.observ["pair"][0], np.float64)):
+            assert leaf.dtype == dtype
+        assert simulate.experimental_get_tracing_count() == 1
+
+
+def test_shapes_are_static_in_the_graph():
+    with in_graph([Counter, Counter]) as envs:
+
+        @tf.function
+        def shapes():
+            observ = envs.reset()
+            result = envs.simulate(constant_action(2))
+            for leaf, variable in zip(
+                tf.nest.flatten(observ), tf.nest.flatten(envs.observ), strict=True
+            ):
+                assert leaf.shape == variable.shape and leaf.dtype == variable.dtype
+            for leaf in tf.nest.flatten(result):
+                assert leaf.shape[0] == 2 and leaf.shape.is_fully_defined()
+
+        shapes()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_steps_are_packed_into_one_block(backend):
+    constructors = [Counter, functools.partial(Counter, [(2, "truncated")], start=11)]
+    with in_graph(constructors, backend) as envs:
+        envs.reset()
+        blocks = tf.stack([envs.step(constant_action(2)) for _ in range(3)])
+        assert blocks.dtype == tf.uint8
+        assert envs.packed_spec.is_compatible_with(blocks[0])
+        results = envs.unpack(blocks)
+        np.testing.assert_array_equal(read_counts(results.observ), [[1, 12], [2, 11], [3, 12]])
+        np.testing.assert_array_equal(results.truncated[:, 1], [False, True, False])
+        np.testing.assert_array_equal(read_counts(envs.observ), [0, 11])  # Not assigned so far.
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_resets_by_mask_with_seeds(backend):
+    with in_graph([Counter, Counter, Counter], backend) as envs:
+
+        @tf.function
+        def run(mask, seed):
+            envs.reset()
+            envs.simulate(constant_action(3))
+            envs.simulate(constant_action(3))
+            for variable in (envs.episode_return, envs.episode_length):
+                variable.assign(tf.ones_like(variable))
+            return envs.reset(mask, seed)
+
+        observ = run(tf.constant([True, False, True]), tf.constant([5, 6, -1], tf.int64))
+        np.testing.assert_array_equal(read_counts(observ), [5, 2, 0])
+        np.testing.assert_array_equal(read_counts(envs.observ), [5, 2, 0])
+        np.testing.assert_array_equal(envs.reward, [0, 100.5, 0])
+        np.testing.assert_array_equal(envs.episode_return, [0, 1, 0])
+        np.testing.assert_array_equal(envs.episode_length, [0, 1, 0])
+
+
+def test_works_eagerly():
+    with in_graph([Counter]) as envs:
+        envs.reset()
+        envs.simulate(constant_action(1))
+        observ = envs.observ["pair"][1].numpy()
+        envs.simulate(constant_action(1))
+        np.testing.assert_array_equal(observ, np.ones((1, 64)))
+        np.testing.assert_array_equal(read_counts(envs.observ), [2])
+
+
+def aligned(shape, dtype):
+    """Arrays that TensorFlow adopts without copying."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    return aligned_empty(size).view(dtype).reshape(shape)
+
+
+def test_other_vector_environments_may_reuse_their_arrays():
+    envs = InGraphBatchEnv(CountingVectorEnv([2], allocate=aligned))
+
+    @tf.function
+    def run():
+        kept = [envs.reset()[0, 0]]
+        for _ in range(4):
+            result = envs.simulate(tf.zeros([1], tf.int64))
+            done = tf.cast(result.terminated[0], tf.float32)
+            final = tf.where(result.terminated[0], result.final_observ[0, 0], 0.0)
+            kept.append(tf.stack([envs.observ[0, 0], result.reward[0], done, final]))
+        return kept
+
+    first, *kept = run()
+    assert first == 0
+    np.testing.assert_array_equal(kept, [[1, 1, 0, 0], [0, 2, 1, 2], [1, 1, 0, 0], [0, 2, 1, 2]])
+
+
+def test_unsupported_spaces_are_named():
+    constructor = functools.partial(CountingEnv, observation_space=spaces.Text(5))
+    with pytest.raises(UnsupportedSpaceError, match="Text"):
+        InGraphBatchEnv(SyncVectorEnv([constructor], autoreset_mode=AutoresetMode.SAME_STEP))
+
+
+# Failures.
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("eager", [False, True])
+def test_an_exception_of_an_environment_is_raised_as_it_is(backend, eager):
+    with in_graph([Counter, lambda: fail_at(2)], backend) as envs:
+        simulate = envs.simulate if eager else tf.function(envs.simulate)
+        envs.reset()
+        simulate(constant_action(2))
+        kind = ZeroDivisionError if backend == "gymnasium" else EnvironmentRaisedError
+        with pytest.raises(kind, match="at 2") as caught, envs.raising():
+            simulate(constant_action(2))
+        if backend != "gymnasium":
+            assert caught.value.env_index == 1
+            assert "raise self.fault" in str(caught.value)  # The environment's traceback.
+        with envs.raising():
+            envs.reset()
+        np.testing.assert_array_equal(read_counts(envs.observ), [0, 0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_exception_in_a_reset_is_raised_as_it_is(backend):
+    faulty = functools.partial(FaultyEnv, fault=OSError("no wheels"), countdown=2, method="reset")
+    with in_graph([Counter, lambda: faulty(Counter())], backend) as envs:
+        envs.reset()
+        kind = OSError if backend == "gymnasium" else EnvironmentRaisedError
+        with pytest.raises(kind, match="no wheels"), envs.raising():
+            tf.function(envs.reset)()
+
+
+@pytest.mark.parametrize("backend", ["process", "inline"])
+def test_invalid_actions_raise_a_typed_error(backend):
+    with in_graph([Counter, Counter], backend) as envs:
+        simulate = tf.function(envs.simulate)
+        envs.reset()
+        with pytest.raises(InvalidActionError, match="environment 0"), envs.raising():
+            simulate(constant_action(2, force=np.nan))
+        with pytest.raises(InvalidActionError, match="environment 0"), envs.raising():
+            simulate(constant_action(2, turn=5))
+        simulate(constant_action(2))
+        np.testing.assert_array_equal(read_counts(envs.observ), [1, 1])
+
+
+def test_a_worker_that_dies_raises_a_typed_error():
+    with in_graph([Counter], "process") as envs:
+        simulate = tf.function(envs.simulate)
+        envs.reset()
+        os.kill(envs._batch_env._hosts[0].pid, signal.SIGKILL)
+        with pytest.raises(WorkerDiedError, match="SIGKILL"), envs.raising():
+            simulate(constant_action(1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_failed_rollout_requires_a_reset_of_all_environments(backend):
+    with in_graph([Counter, lambda: fail_at(3)], backend) as envs:
+
+        @tf.function
+        def three_steps():
+            for _ in tf.range(3):
+                envs.keep(constant_action(2), envs.unpack(envs.step(constant_action(2))))
+
+        envs.reset()
+        with pytest.raises((EnvironmentRaisedError, ZeroDivisionError)), envs.raising():
+            three_steps()
+        with pytest.raises(ResetNeeded), envs.raising():
+            tf.function(envs.simulate)(constant_action(2))
+        envs.reset()
+        envs.simulate(constant_action(2))
+        np.testing.assert_array_equal(read_counts(envs.observ), [1, 1])
+
+
+def test_missing_final_observations_raise():
+    envs = InGraphBatchEnv(CountingVectorEnv([9, 1], without_final_obs=True))
+    envs.reset()
+    with pytest.raises(ValueError, match="CountingVectorEnv.*final_obs"), envs.raising():
+        tf.function(envs.simulate)(tf.zeros([2], tf.int64))
+
+
+def test_errors_of_the_graph_itself_are_not_replaced():
+    with in_graph([lambda: fail_at(1)]) as envs:
+        envs.reset()
+        with pytest.raises(EnvironmentRaisedError), envs.raising():
+            envs.simulate(constant_action(1))
+        with pytest.raises(tf.errors.InvalidArgumentError), envs.raising():
+            tf.debugging.assert_equal(tf.constant(1), tf.constant(2))
+        with pytest.raises(KeyError), envs.raising():
+            raise KeyError
+
+
+# Spaces of all kinds.
+
+BOXES = strategies.builds(
+    lambda shape, dtype: spaces.Box(0, 9, shape, dtype),
+    strategies.sampled_from([(), (1,), (2, 3)]),
+    strategies.sampled_from([np.uint8, np.float32, np.float64]),
+)
+LEAVES = strategies.one_of(
+    BOXES,
+    strategies.just(spaces.Discrete(4, start=-1)),
+    strategies.just(spaces.MultiDiscrete([3, 2])),
+    strategies.just(spaces.MultiBinary(3)),
+)
+STRUCTURES = strategies.recursive(
+    LEAVES,
+    lambda children: strategies.one_of(
+        strategies.dictionaries(strategies.sampled_from("zya"), children, min_size=1).map(
+            spaces.Dict
+        ),
+        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
+    ),
+    max_leaves=4,
+)
+
+
+@hypothesis.given(STRUCTURES, STRUCTURES)
+@hypothesis.settings(deadline=None, max_examples=15)
+def test_structures_pass_unchanged_in_both_directions(observation_space, action_space):
+    env = RandomEnv(observation_space, action_space, termination=0, truncation=0)
+    envs = InGraphBatchEnv(BatchEnv([env], blocking=True))
+    envs.reset()
+    first = lambda structure: tf.nest.map_structure(lambda leaf: leaf[0].numpy(), structure)  # noqa: E731
+    for _ in range(2):
+        np.testing.assert_equal(first(envs.observ), env.observs[-1])
+        action = action_space.sample()
+        envs.simulate(
+            tf.nest.map_structure(lambda leaf: tf.constant(np.asarray(leaf)[None]), action)
+        )
+        np.testing.assert_equal(env.history[-1].action, action)
+        np.testing.assert_equal(first(envs.action), action)

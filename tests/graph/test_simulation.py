@@ -1,0 +1,283 @@
+import functools
+
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import strategies
+from hypothesis.extra import numpy as hypothesis_numpy
+
+from agents.environments.mock_environment import MockEnvironment
+from agents.errors import EnvironmentRaisedError
+from agents.graph.algorithm import Actor
+from agents.graph.mock_algorithm import MockAlgorithm
+from agents.graph.simulation import _episode_sums, simulate
+from agents.graph.transition import Transition
+from tests.faulty_toys import FaultyEnv
+from tests.graph.backends import BACKENDS, in_graph
+from tests.toys import COUNTS, CountingEnv, read_counts, squared_steps
+
+Counter = functools.partial(CountingEnv, reward=squared_steps, stop_action=1)
+
+
+def wait(observ, deterministic):
+    return tf.zeros_like(observ["number"])
+
+
+class Recorder(Actor):
+    """Acts by a rule and stores transitions in variables [T, B, ...]; records the calls."""
+
+    def __init__(self, batch_env, steps, act=wait):
+        self.act, self.calls = act, []
+        make = lambda leaf: tf.Variable(tf.zeros([steps, *leaf.shape], leaf.dtype))  # noqa: E731
+        results = batch_env._results()
+        fields = Transition(batch_env.observ, batch_env.action, *results[1:])
+        self.memory = tf.nest.map_structure(make, fields)
+        self.begun = tf.Variable(tf.zeros([steps, batch_env.num_envs], tf.bool))
+        self.ended = tf.Variable(tf.zeros([steps, batch_env.num_envs], tf.bool))
+        self.step = tf.Variable(0)
+
+    def begin_rollout(self, steps):
+        self.calls.append(("begin_rollout", steps))
+
+    def perform(self, observ, deterministic):
+        self.calls.append("perform")
+        return self.act(observ, deterministic)
+
+    def experience(self, step, transition):
+        self.calls.append("experience")
+        assert isinstance(transition, Transition)
+        self.step.assign(step)
+        tf.nest.map_structure(
+            lambda variable, value: variable.scatter_nd_update([[step]], value[None]),
+            self.memory,
+            transition,
+        )
+
+    def end_episode(self, mask):
+        self.calls.append("end_episode")
+        self.ended.scatter_nd_update([[self.step]], mask[None])
+
+    def begin_episode(self, mask):
+        self.calls.append("begin_episode")
+        self.begun.scatter_nd_update([[self.step]], mask[None])
+
+
+def loop_transitions(steps, starts, plans):
+    """Transitions [T, B] by a plain loop; counts stand for observations."""
+    shape = steps, len(starts)
+    memory = {name: np.zeros(shape) for name in ("observ", "final_observ", "reward")}
+    memory |= {name: np.zeros(shape, bool) for name in ("terminated", "truncated")}
+    for env, (start, (duration, ending)) in enumerate(zip(starts, plans, strict=True)):
+        count = start
+        for step in range(steps):
+            memory["observ"][step, env] = count
+            count += 1
+            memory["final_observ"][step, env] = count
+            memory["reward"][step, env] = (count - start) ** 2
+            done = count - start == duration
+            memory["terminated"][step, env] = done and ending != "truncated"
+            memory["truncated"][step, env] = done and ending != "terminated"
+            count = start if done else count
+    return memory
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_transitions_and_rollouts_equal_a_plain_loop(backend):
+    steps, starts = 100, [0, 101, 200]
+    plans = [(1000, "both"), (7, "truncated"), (13, "terminated")]
+    constructors = [
+        functools.partial(Counter, [plan], start=start)
+        for start, plan in zip(starts, plans, strict=True)
+    ]
+    with in_graph(constructors, backend) as envs:
+        envs.reset()
+        actor = Recorder(envs, steps)
+        rollout = tf.function(lambda: simulate(envs, actor, steps))()
+        last = read_counts(envs.observ)
+    expected = loop_transitions(steps, starts, plans)
+    done = expected["terminated"] | expected["truncated"]
+    everywhere = np.ones_like(done)
+    for recorded in (actor.memory, rollout):
+        for name in ("reward", "terminated", "truncated"):
+            np.testing.assert_array_equal(getattr(recorded, name), expected[name])
+        for name, rows in (("observ", everywhere), ("final_observ", done)):
+            counts = read_counts(getattr(recorded, name))
+            np.testing.assert_array_equal(counts[rows], expected[name][rows])
+    np.testing.assert_array_equal(actor.memory.action, 0)
+    np.testing.assert_array_equal(rollout.done, done)
+    np.testing.assert_array_equal(actor.begun, done)
+    np.testing.assert_array_equal(actor.ended, done)
+    assert last[0] == 100
+    assert actor.step == steps - 1
+
+
+def test_calls_have_an_order_and_are_traced_once():
+    with in_graph([Counter]) as envs:
+        envs.reset()
+        actor = Recorder(envs, 50)
+        run = tf.function(lambda: simulate(envs, actor, 50))
+        run()
+        run()
+        assert actor.calls == [
+            ("begin_rollout", 50),
+            "perform",
+            "experience",
+            "end_episode",
+            "begin_episode",
+        ]
+
+
+def test_actions_are_chosen_for_the_newest_observations():
+    def act(observ, deterministic):
+        return tf.cast(observ["number"] % 10 == 4, tf.int64)  # Ends the episode after a 4.
+
+    with in_graph([Counter, functools.partial(Counter, start=2)]) as envs:
+        envs.reset()
+        actor = Recorder(envs, 12, act)
+        rollout = tf.function(lambda: simulate(envs, actor, 12))()
+        counts = read_counts(actor.memory.observ)
+        np.testing.assert_array_equal(counts[:, 0], [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1])
+        np.testing.assert_array_equal(counts[:, 1], [2, 3, 4] * 4)
+        np.testing.assert_array_equal(actor.memory.action, counts == 4)
+        np.testing.assert_array_equal(rollout.done, counts == 4)
+        np.testing.assert_array_equal(
+            rollout.episode_length.numpy()[rollout.done], [3, 5, 3, 3, 5, 3]
+        )
+        np.testing.assert_array_equal(envs.action, [0, 1])
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_deterministic_is_passed_to_the_actor(deterministic):
+    flags = []
+
+    def act(observ, deterministic):
+        flags.append(deterministic)
+        return tf.zeros_like(observ["number"])
+
+    with in_graph([Counter]) as envs:
+        envs.reset()
+        actor = Recorder(envs, 2, act)
+        simulate(envs, actor, 2, **({"deterministic": True} if deterministic else {}))
+    assert set(flags) == {deterministic}
+
+
+# Returns and lengths of episodes.
+
+
+class RewardRecorder(MockAlgorithm):
+    """Acts at random and appends the rewards [B] of every step to a list."""
+
+    def __init__(self, batch_env):
+        super().__init__(batch_env)
+        self.rewards = []
+
+    def experience(self, step, transition):
+        super().experience(step, transition)
+        tf.numpy_function(
+            lambda reward: self.rewards.append(reward.copy()), [transition.reward], []
+        )
+
+
+@pytest.mark.parametrize("ending", ["terminated", "truncated", "both"])
+def test_returns_and_lengths_continue_from_rollout_to_rollout(ending):
+    constructors = [lambda d=d: MockEnvironment((2,), (1,), 1, d, ending) for d in (1, 4, 30)]
+    with in_graph(constructors) as envs:
+        envs.reset()
+        actor = RewardRecorder(envs)
+        run = tf.function(lambda: simulate(envs, actor, 7))
+        rollouts = [run() for _ in range(6)]
+        done = np.concatenate([rollout.done for rollout in rollouts])
+        returns, lengths, next_return, next_length = loop_sums(
+            np.array(actor.rewards), done, np.zeros(3), np.zeros(3, int)
+        )
+        for name, expected in (("episode_return", returns), ("episode_length", lengths)):
+            actual = np.concatenate([getattr(rollout, name) for rollout in rollouts])
+            np.testing.assert_allclose(actual[done], expected[done], atol=1e-5)
+        np.testing.assert_allclose(envs.episode_return, next_return, atol=1e-5)
+        np.testing.assert_array_equal(envs.episode_length, next_length)
+        for row, env in enumerate(envs._batch_env):  # They count the steps of their episodes.
+            np.testing.assert_array_equal(lengths[done[:, row], row], env.steps[:-1])
+            assert next_length[row] == env.steps[-1]
+        np.testing.assert_array_equal(actor.episodes_begun, done.sum(axis=0))
+        np.testing.assert_array_equal(actor.episodes_ended, done.sum(axis=0))
+        assert actor.steps == 42
+
+
+def loop_sums(reward, done, returns, lengths):
+    returns, lengths = returns.copy(), lengths.copy()
+    all_returns, all_lengths = [], []
+    for step_reward, step_done in zip(reward, done, strict=True):
+        returns, lengths = returns + step_reward, lengths + 1
+        all_returns.append(returns)
+        all_lengths.append(lengths)
+        returns, lengths = np.where(step_done, 0, returns), np.where(step_done, 0, lengths)
+    return np.array(all_returns), np.array(all_lengths), returns, lengths
+
+
+SHAPES = strategies.sampled_from([(1, 1), (5, 1), (1, 4), (20, 3)])  # Each is compiled.
+
+
+@hypothesis.given(SHAPES, strategies.data())
+@hypothesis.settings(deadline=None, max_examples=60)
+def test_episode_sums_equal_a_plain_loop(shape, data):
+    numbers = strategies.integers(-100, 100)
+    reward = data.draw(hypothesis_numpy.arrays(np.float32, shape, elements=numbers))
+    done = data.draw(hypothesis_numpy.arrays(bool, shape))
+    returns = data.draw(hypothesis_numpy.arrays(np.float32, shape[1], elements=numbers))
+    lengths = data.draw(
+        hypothesis_numpy.arrays(np.int32, shape[1], elements=strategies.integers(0, 100))
+    )
+    all_returns, all_lengths, after = _episode_sums(
+        *map(tf.constant, (reward, done, returns, lengths))
+    )
+    for actual, expected in zip(
+        (all_returns, all_lengths, *after), loop_sums(reward, done, returns, lengths), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def test_a_reset_between_rollouts_restarts_the_sums():
+    with in_graph([Counter, Counter]) as envs:
+        envs.reset()
+        actor = Recorder(envs, 3)
+        simulate(envs, actor, 3)
+        np.testing.assert_array_equal(envs.episode_return, [14, 14])
+        envs.reset(tf.constant([True, False]))
+        np.testing.assert_array_equal(envs.episode_return, [0, 14])
+        np.testing.assert_array_equal(envs.episode_length, [0, 3])
+        simulate(envs, actor, 3)
+        np.testing.assert_array_equal(envs.episode_length, [3, 6])
+
+
+# Failures and structures.
+
+
+@pytest.mark.parametrize("backend", ["process", "inline"])
+def test_an_exception_of_an_environment_ends_the_loop(backend):
+    def fail():
+        return FaultyEnv(Counter(), ZeroDivisionError("at 9"), countdown=9)
+
+    with in_graph([Counter, fail], backend) as envs:
+        envs.reset()
+        actor = Recorder(envs, 20)
+        run = tf.function(lambda: simulate(envs, actor, 20))
+        with (
+            pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError: at 9") as caught,
+            envs.raising(),
+        ):
+            run()
+        assert caught.value.env_index == 1
+        np.testing.assert_array_equal(read_counts(actor.memory.observ)[:8, 0], np.arange(8))
+
+
+def test_rollouts_have_the_structure_of_the_spaces():
+    actions = spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (3,), np.float64)])
+    with in_graph([functools.partial(CountingEnv, action_space=actions)] * 2) as envs:
+        envs.reset()
+        actor = MockAlgorithm(envs)
+        rollout = tf.function(lambda: simulate(envs, actor, 4))()
+        assert set(rollout.observ) == set(COUNTS.spaces)
+        assert rollout.observ["pair"][1].shape == [4, 2, 64]
+        assert envs.action[1].shape == [2, 3]

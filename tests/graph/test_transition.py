@@ -1,0 +1,64 @@
+import numpy as np
+import tensorflow as tf
+
+from agents.graph.algorithm import Actor
+from agents.graph.simulation import simulate
+from agents.graph.transition import Rollout, StepResult, Transition
+from tests.tensor_toys import CountingInGraphEnv, leaf_counts
+
+
+def make_result():
+    """The results of one step of two environments."""
+    count = tf.constant([3, 4], tf.int64)
+    return StepResult(
+        observ=leaf_counts(count),
+        reward=tf.constant([0.5, 1.5]),
+        terminated=tf.constant([False, True]),
+        truncated=tf.constant([False, False]),
+        final_observ=leaf_counts(count + 1),
+        extras={"speed": tf.constant([np.nan, 1.0])},
+    )
+
+
+def test_a_transition_has_the_fields_of_a_step_result_after_its_observation_and_action():
+    assert Transition._fields[:2] == ("observ", "action")
+    assert Transition._fields[2:] == StepResult._fields[1:]
+    result = make_result()
+    transition = Transition(leaf_counts(tf.constant([2, 3], tf.int64)), (), *result[1:])
+    for name in StepResult._fields[1:]:
+        assert getattr(transition, name) is getattr(result, name)
+
+
+def test_graphs_take_and_return_them():
+    result = make_result()
+    doubled = tf.function(lambda result: result._replace(reward=2 * result.reward))(result)
+    assert isinstance(doubled, StepResult)
+    np.testing.assert_array_equal(doubled.reward, [1, 3])
+    for one, other in zip(tf.nest.flatten(doubled), tf.nest.flatten(result), strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+
+
+def test_a_rollout_has_the_documented_shapes_and_types():
+    envs = CountingInGraphEnv([2, 5, 9], info_keys=["speed"])
+    envs.reset()
+
+    class Waiting(Actor):
+        def perform(self, observ, deterministic):
+            return tf.zeros_like(observ["number"])
+
+        def experience(self, step, transition):
+            assert isinstance(transition, Transition)
+
+    rollout = tf.function(lambda: simulate(envs, Waiting(), 4))()
+    assert isinstance(rollout, Rollout)
+    for name in ("observ", "final_observ"):
+        for leaf, variable in zip(
+            tf.nest.flatten(getattr(rollout, name)), tf.nest.flatten(envs.observ), strict=True
+        ):
+            assert (leaf.shape, leaf.dtype) == ([4, *variable.shape], variable.dtype)
+    for name in ("terminated", "truncated", "done"):
+        assert (getattr(rollout, name).shape, getattr(rollout, name).dtype) == ([4, 3], tf.bool)
+    for number in (rollout.reward, rollout.episode_return, rollout.extras["speed"]):
+        assert (number.shape, number.dtype) == ([4, 3], tf.float32)
+    assert (rollout.episode_length.shape, rollout.episode_length.dtype) == ([4, 3], tf.int32)
+    np.testing.assert_array_equal(rollout.done, rollout.terminated | rollout.truncated)

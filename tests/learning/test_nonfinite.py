@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from agents.learning.nonfinite import find_nonfinite, first_nonfinite
+
+T, B, O = 4, 3, 2  # noqa: E741 - The letters of shapes.
+
+
+def make_rollout():
+    """Finite arguments of `find_nonfinite`."""
+    random = np.random.default_rng(0)
+    return {
+        "reward": random.normal(size=[T, B]).astype(np.float32),
+        "done": np.zeros([T, B], bool),
+        "sample": {
+            "steer": random.normal(size=[T, B, 2]).astype(np.float32),
+            "gear": np.zeros([T, B], np.int64),
+        },
+        "loss": np.float32(0.5),
+        "observ": random.normal(size=[T, B, O]).astype(np.float32),
+        "final_observ": np.full([T, B, O], np.nan, np.float32),  # Arbitrary where not done.
+        "last_observ": random.normal(size=[B, O]).astype(np.float32),
+    }
+
+
+def find(rollout, compiled=True):
+    """Number and index by name, as Python numbers."""
+    rollout = tf.nest.map_structure(tf.constant, rollout)
+    found = tf.function(lambda: find_nonfinite(**rollout), jit_compile=compiled, autograph=False)()
+    return {name: (float(number), int(index)) for name, (number, index) in found.items()}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_finite_rollouts_have_the_index_minus_one(compiled):
+    found = find(make_rollout(), compiled)
+    assert set(found) == {"reward", "action", "observ", "final_observ", "loss"}
+    assert {index for _, index in found.values()} == {-1}
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(
+    ("name", "place", "reported"),
+    [
+        ("reward", (2, 1), "reward"),
+        ("observ", (2, 1, 1), "observ"),
+        ("steer", (2, 1, 0), "action"),
+    ],
+)
+def test_the_first_number_that_is_not_finite_is_found(value, name, place, reported):
+    rollout = make_rollout()
+    values = rollout["sample"] if name == "steer" else rollout
+    values[name][place] = value
+    values[name][3] = -value  # A later one is not reported.
+    found = find(rollout)
+    np.testing.assert_equal(found[reported], (value, 2 * B + 1))
+    assert {other: index for other, (_, index) in found.items() if other != reported} == {
+        other: -1 for other in found if other != reported
+    }
+
+
+def test_final_observations_count_only_at_the_end_of_an_episode():
+    rollout = make_rollout()
+    rollout["done"][1, 2] = True
+    rollout["final_observ"][1, 2] = [3, np.inf]
+    assert find(rollout)["final_observ"] == (np.inf, B + 2)
+    rollout["final_observ"][1, 2] = [3, 4]
+    assert find(rollout)["final_observ"][1] == -1
+
+
+def test_observations_after_the_rollout_are_a_further_step():
+    rollout = make_rollout()
+    rollout["last_observ"][1, 0] = -np.inf
+    assert find(rollout)["observ"] == (-np.inf, T * B + 1)
+
+
+def test_the_loss_is_a_single_number():
+    rollout = make_rollout()
+    rollout["loss"] = np.float32(np.nan)
+    np.testing.assert_equal(find(rollout)["loss"], (np.nan, 0))
+
+
+def test_observations_without_numbers_are_not_monitored():
+    rollout = make_rollout()
+    for name in ("observ", "final_observ", "last_observ"):
+        del rollout[name]
+    assert set(find(rollout)) == {"reward", "action", "loss"}
+
+
+SHAPES = st.sampled_from([(1, 1), (3, 2), (3, 2, 4), (2, 1, 2, 3)])
+NUMBERS = st.sampled_from([0.0, -7.5, 1e38, np.nan, np.inf, -np.inf])
+
+
+@given(SHAPES.flatmap(lambda shape: arrays.arrays(np.float32, shape, elements=NUMBERS)))
+@settings(max_examples=60, deadline=None)
+def test_the_first_one_equals_that_of_a_plain_loop(values):
+    number, index = first_nonfinite(tf.constant(values))
+    expected = -1
+    for row, numbers in enumerate(values.reshape(values.shape[0] * values.shape[1], -1)):
+        bad = [one for one in numbers if not np.isfinite(one)]
+        if bad:
+            expected = row
+            np.testing.assert_equal(float(number), float(bad[0]))
+            break
+    assert int(index) == expected

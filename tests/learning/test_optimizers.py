@@ -1,0 +1,141 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.learning.optimizers import make_optimizers, named_state
+from agents.settings.config_file import load_config
+
+GRADIENTS = {"policy/kernel": [30.0, 0.0], "policy/log_std": 40.0, "value/kernel": [0.0, 6.0]}
+
+
+def make(**settings):
+    variables = {name: tf.Variable(tf.zeros_like(gradient)) for name, gradient in GRADIENTS.items()}
+    sgd = {
+        "optimizer": "sgd",
+        "sgd_momentum": 0.0,
+        "learning_rate": 0.1,
+        "learning_rate_schedule": "constant",
+    }
+    return variables, make_optimizers(variables, load_config("default", **{**sgd, **settings}))
+
+
+def apply(optimizers, progress=0.0):
+    gradients = {name: tf.constant(gradient) for name, gradient in GRADIENTS.items()}
+    return [float(optimizer.apply(gradients, tf.constant(progress))) for optimizer in optimizers]
+
+
+def sums_of(variables):
+    return [float(variable.numpy().sum()) for variable in variables.values()]
+
+
+def test_one_optimizer_clips_by_the_norm_of_all_gradients():
+    variables, optimizers = make(max_gradient_norm=1.0)
+    norm = np.sqrt(30**2 + 40**2 + 6**2)
+    np.testing.assert_allclose(apply(optimizers), [norm], rtol=1e-6)
+    np.testing.assert_allclose(sums_of(variables), np.array([-3, -4, -0.6]) / norm, rtol=1e-6)
+
+
+def test_separate_optimizers_clip_by_their_own_norms_and_have_their_own_rates():
+    variables, optimizers = make(max_gradient_norm=10.0, critic_learning_rate=0.5)
+    np.testing.assert_allclose(apply(optimizers), [50, 6], rtol=1e-6)
+    np.testing.assert_allclose(sums_of(variables), [-0.6, -0.8, -3], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"),
+    [("constant", [0.1, 0.5]), ("linear", [0.025, 0.125]), ("kl", [0.1, 0.5])],
+)
+def test_learning_rates_follow_their_schedule(schedule, rates):
+    variables, optimizers = make(
+        max_gradient_norm=0.0, critic_learning_rate=0.5, learning_rate_schedule=schedule
+    )
+    apply(optimizers, progress=0.75)
+    expected = [-30 * rates[0], -40 * rates[0], -6 * rates[1]]
+    np.testing.assert_allclose(sums_of(variables), expected, rtol=1e-6)
+
+
+def test_only_the_actor_follows_the_kl_divergence():
+    _, (actor, critic) = make(
+        critic_learning_rate=0.5, learning_rate=1e-3, learning_rate_schedule="kl"
+    )
+    for optimizer in (actor, critic):
+        optimizer.learning_rate.observe(tf.constant(1.0), tf.constant(True))
+    np.testing.assert_allclose(actor.learning_rate.value(tf.constant(0.0)), 1e-3 / 1.5, rtol=1e-6)
+    np.testing.assert_allclose(critic.learning_rate.value(tf.constant(0.0)), 0.5)
+
+
+@pytest.mark.parametrize(("optimizer", "slots"), [("adam", 6), ("sgd", 3)])
+@pytest.mark.parametrize("critic_learning_rate", [0.0, 0.5])
+def test_names_in_checkpoints_are_unique_and_independent_of_the_process(
+    optimizer, slots, critic_learning_rate
+):
+    settings = {
+        "optimizer": optimizer,
+        "sgd_momentum": 0.9,
+        "critic_learning_rate": critic_learning_rate,
+    }
+    runs = [make(**settings, learning_rate_schedule="kl")[1] for _ in range(2)]
+    names = [[name for one in optimizers for name in one.variables()] for optimizers in runs]
+    assert names[0] == names[1]  # Keras has numbered the first optimizers' slots.
+    assert len(set(names[0])) == len(names[0])
+    assert len([name for name in names[0] if name.endswith(("momentum", "velocity"))]) == slots
+    assert "learning_rate/rate" in names[0]
+
+
+# Names of Keras' variables.
+
+
+def built(optimizer, *shapes):
+    """Trained variables by name, and an optimizer of them."""
+    trained = {f"policy/{index}": tf.Variable(tf.zeros(s)) for index, s in enumerate(shapes)}
+    optimizer.build(list(trained.values()))
+    return trained, optimizer
+
+
+def test_slots_are_named_after_the_variables_they_belong_to():
+    trained, adam = built(keras.optimizers.Adam(), [2], [3])
+    gradients = [tf.fill([2], 10.0), tf.fill([3], 20.0)]
+    adam.apply(gradients, list(trained.values()))
+    state = named_state(adam.variables, trained)
+    kinds = ("momentum", "velocity")
+    assert set(state) == {
+        "iteration", "learning_rate", *(f"policy/{index}/{kind}" for index in (0, 1) for kind in kinds)
+    }  # fmt: skip
+    assert int(state["iteration"]) == 1
+    np.testing.assert_allclose(state["policy/0/momentum"], np.full(2, 1.0))  # 0.1 * 10
+    np.testing.assert_allclose(state["policy/1/momentum"], np.full(3, 2.0))
+    np.testing.assert_allclose(state["policy/1/velocity"], np.full(3, 0.4))  # 0.001 * 20^2
+    assert {id(variable) for variable in state.values()} == {
+        id(variable.value) for variable in adam.variables
+    }
+
+
+@pytest.mark.parametrize("change", ["by kind", "one too many", "one too few"])
+def test_slots_in_another_order_are_numbered(change):
+    trained, adam = built(keras.optimizers.Adam(), [2], [3])
+    counters, slots = adam.variables[:2], adam.variables[2:]
+    slots = {
+        "by kind": [slots[0], slots[2], slots[1], slots[3]],
+        "one too many": [*slots, keras.Variable(np.zeros(4), name="beta")],
+        "one too few": slots[:3],
+    }[change]
+    state = named_state([*counters, *slots], trained)
+    assert set(state) == {
+        "iteration", "learning_rate", *(f"slot_{index}" for index in range(len(slots)))
+    }  # fmt: skip
+    for index, slot in enumerate(slots):
+        assert state[f"slot_{index}"] is slot.value
+
+
+def test_slots_of_equal_names_are_numbered():
+    trained, adam = built(keras.optimizers.Adam(), [2], [2])
+    counters, slots = adam.variables[:2], adam.variables[2:]
+    by_kind = [slots[0], slots[2], slots[1], slots[3]]  # Shapes do not tell these apart.
+    state = named_state([*counters, *by_kind], trained)
+    assert {f"slot_{index}" for index in range(4)} < set(state)
+
+
+def test_an_optimizer_without_slots_has_its_counters():
+    trained, sgd = built(keras.optimizers.SGD(momentum=0.0), [2])
+    assert set(named_state(sgd.variables, trained)) == {"iteration", "learning_rate"}

@@ -1,0 +1,189 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents.distributions.factory import make_action_distribution
+from agents.policies.actor_critic import ActorCritic
+from agents.settings.config_file import load_config
+
+BOX = spaces.Box(-2, 2, (2,), np.float32)
+RECURRENT = {"recurrent": "gru", "recurrent_units": 5, "layers": (4,)}
+
+
+def make(shapes=None, action_space=BOX, seed=0, **settings):
+    config = load_config("default", **settings)
+    distribution = make_action_distribution(action_space, config)
+    return ActorCritic(shapes or {"vector": (3,)}, distribution, config, seed)
+
+
+def weights_of(network):
+    return {name: variable.numpy() for name, variable in network.variables().items()}
+
+
+def vectors(*shape):
+    return {"vector": tf.constant(np.random.default_rng(0).normal(size=shape).astype(np.float32))}
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
+def test_outputs_equal_two_numpy_networks(activation):
+    network = make(layers=(5, 4), activation=activation, value_layers=(6,), initial_log_std=-1.0)
+    for variable in network.variables().values():
+        variable.assign(variable + 0.1)  # No bias or log standard deviation is zero.
+    weights = weights_of(network)
+    inputs = vectors(7, 3)
+
+    def outputs(name, hidden):
+        values = inputs["vector"].numpy()
+        for layer in hidden:
+            values = values @ weights[f"{name}/{layer}/kernel"] + weights[f"{name}/{layer}/bias"]
+            values = np.tanh(values) if activation == "tanh" else np.maximum(values, 0)
+        return values @ weights[f"{name}/output/kernel"] + weights[f"{name}/output/bias"]
+
+    policy, states = network.policy(inputs, {})
+    assert states == network.zero_states(7) == {}
+    np.testing.assert_allclose(
+        policy.mode(), outputs("policy", ["hidden_0", "hidden_1"]), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(policy.statistics()["std"], np.full([7, 2], np.exp(-0.9)), rtol=1e-5)
+    value = outputs("value", ["hidden_0"])[:, 0]
+    np.testing.assert_allclose(network.value(inputs, {}), value, rtol=1e-5, atol=1e-6)
+    evaluated, values = network.evaluate(inputs, {}, ())
+    np.testing.assert_allclose(evaluated.mode(), policy.mode(), rtol=1e-6)
+    np.testing.assert_allclose(values, value, rtol=1e-5, atol=1e-6)
+
+
+def test_initial_weights_are_orthogonal_with_the_usual_gains():
+    weights = weights_of(make(layers=(8, 4)))
+    gains = {"hidden_0": np.sqrt(2), "hidden_1": np.sqrt(2)}
+    for name, output_gain in (("policy", 0.01), ("value", 1.0)):
+        for layer, gain in {**gains, "output": output_gain}.items():
+            kernel = weights[f"{name}/{layer}/kernel"] / gain
+            small = kernel.T @ kernel if kernel.shape[0] >= kernel.shape[1] else kernel @ kernel.T
+            np.testing.assert_allclose(small, np.eye(len(small)), atol=1e-5)
+            np.testing.assert_array_equal(weights[f"{name}/{layer}/bias"], 0)
+    np.testing.assert_array_equal(weights["policy/log_std"], [0, 0])
+
+
+def test_a_state_dependent_deviation_starts_at_the_initial_one():
+    network = make(state_dependent_std=True, initial_log_std=-1.5)
+    std = network.policy(vectors(4, 3), {})[0].statistics()["std"].numpy()
+    np.testing.assert_allclose(std, np.exp(-1.5), rtol=0.1)
+    assert np.ptp(std) > 0
+    assert "policy/log_std" not in network.variables()
+
+
+def test_the_seed_determines_the_weights_and_no_two_layers_are_equal():
+    one, same, other = (
+        weights_of(make({"vector": (4,)}, layers=(4, 4), seed=seed)) for seed in (1, 1, 2)
+    )
+    kernels = [name for name in one if name.endswith("kernel")]
+    assert len(kernels) == 6
+    for name in kernels:
+        np.testing.assert_array_equal(one[name], same[name])
+        assert (one[name] != other[name]).any()
+    squares = [
+        one[f"{name}/hidden_{layer}/kernel"] for name in ("policy", "value") for layer in (0, 1)
+    ]
+    assert len({kernel.tobytes() for kernel in squares}) == 4
+
+
+def test_without_hidden_layers_it_is_linear():
+    network = make({"vector": (2,)}, spaces.Discrete(3), layers=())
+    weights = weights_of(network)
+    assert set(weights) == {
+        f"{name}/output/{kind}" for name in ("policy", "value") for kind in ("kernel", "bias")
+    }
+    value = network.value({"vector": tf.eye(2)}, {})
+    np.testing.assert_allclose(value, weights["value/output/kernel"][:, 0], rtol=1e-6)
+
+
+def test_a_shared_torso_learns_from_both_losses():
+    network = make(shared_torso=True, layers=(4,))
+    with tf.GradientTape() as tape:
+        policy, value = network.evaluate(vectors(5, 3), {}, ())
+        losses = [tf.reduce_sum(policy.mode()), tf.reduce_sum(value)]
+        both = tf.add_n(losses)
+    weights = network.variables()
+    assert {name.split("/")[1] for name in weights if name.startswith("value/")} == {"output"}
+    gradients = dict(zip(weights, tape.gradient(both, list(weights.values())), strict=True))
+    assert np.abs(gradients["policy/hidden_0/kernel"]).max() > 0
+    assert "value/hidden_0/kernel" in make(layers=(4,)).variables()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_recurrent_network_computes_sequences_as_it_computes_steps(shared):
+    network = make(shared_torso=shared, **RECURRENT)
+    for variable in network.variables().values():
+        variable.assign(variable + 0.1)
+    inputs = vectors(6, 2, 3)  # [L, N, O]
+    is_first = np.zeros([6, 2], bool)
+    is_first[3, 0] = True
+    start = network.zero_states(2)
+    assert set(start) == ({"policy"} if shared else {"policy", "value"})
+    parameters, policy_states = network.policies(inputs, start, tf.constant(is_first))
+    values, value_states = network.values(inputs, start, tf.constant(is_first))
+    modes = network.distribution(parameters, inputs).mode()  # [L, N, A]
+    after = {**policy_states, **value_states}  # [L, N, U]
+    states = start
+    for step in range(6):
+        before = {
+            name: tuple(tf.where(is_first[step][:, None], 0.0, part) for part in state)
+            for name, state in states.items()
+        }
+        now = {"vector": inputs["vector"][step]}
+        policy, states = network.policy(now, before)
+        np.testing.assert_allclose(modes[step], policy.mode(), rtol=1e-5)
+        np.testing.assert_allclose(values[step], network.value(now, before), rtol=1e-5)
+        states |= {name: tuple(part[step] for part in state) for name, state in after.items()}
+    # Minibatches of sequences have the environments first.
+    by_env = {"vector": tf.transpose(inputs["vector"], [1, 0, 2])}  # [N, L, O]
+    policy, values_of_batch = network.evaluate(by_env, start, tf.constant(is_first.T))
+    np.testing.assert_allclose(values_of_batch, tf.transpose(values), rtol=1e-5)
+    np.testing.assert_allclose(policy.mode(), tf.transpose(modes, [1, 0, 2]), rtol=1e-5)
+
+
+def test_the_step_of_a_policy_leaves_the_state_of_the_value_function():
+    network = make(**RECURRENT)
+    states = {name: (tf.ones([2, 5]),) for name in network.zero_states(2)}
+    _, after = network.policy(vectors(2, 3), states)
+    assert after["value"] is states["value"]
+    assert np.abs(after["policy"][0] - states["policy"][0]).max() > 0
+
+
+def test_only_hidden_layers_compute_in_bfloat16():
+    plain, mixed = (
+        make(precision=precision, layers=(64,)) for precision in ("float32", "bfloat16")
+    )
+    assert {variable.dtype for variable in mixed.variables().values()} == {tf.float32}
+    inputs = vectors(50, 3)
+    values = [network.value(inputs, {}) for network in (plain, mixed)]
+    assert values[1].dtype == tf.float32
+    assert 0 < np.abs(values[0] - values[1]).max() < 0.05
+    assert make().value(inputs, {}).dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    "action_space", [spaces.Dict(steer=BOX, gear=spaces.Discrete(3)), spaces.MultiDiscrete([2, 3])]
+)
+def test_any_action_space_has_a_policy(action_space):
+    network = make(action_space=action_space)
+    policy, _ = network.policy(vectors(4, 3), {})
+    generator = tf.random.Generator.from_seed(0)
+    sample = policy.sample(network.action_distribution.noise(generator, [4]))
+    assert policy.log_prob(sample).shape == [4]
+
+
+def test_masked_actions_have_no_probability():
+    network = make(action_space=spaces.Discrete(3), action_mask=True)
+    mask = tf.constant([[True, False, True]] * 2)
+    inputs = {**vectors(2, 3), "action_mask": mask}
+    for policy in (network.policy(inputs, {})[0], network.evaluate(inputs, {}, ())[0]):
+        log_probs = [policy.log_prob(tf.fill([2], action)) for action in range(3)]
+        np.testing.assert_allclose(np.exp(log_probs[1]), 0, atol=1e-12)
+        np.testing.assert_allclose(np.exp(log_probs[0]) + np.exp(log_probs[2]), 1, rtol=1e-6)
+
+
+def test_networks_that_convolve_say_so():
+    assert not make().convolves
+    assert make({"image_0": (36, 36, 1)}, network="nature").convolves

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.errors import UnsupportedSpaceError
+from agents.policies.inputs import Inputs
+from agents.spaces import flatten, pack
+
+SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
+BOXES = st.one_of(
+    st.builds(
+        lambda shape, dtype: spaces.Box(-5, 5, shape, dtype),
+        SHAPES,
+        st.sampled_from([np.float32, np.float64]),
+    ),
+    st.builds(
+        lambda shape, dtype: spaces.Box(0, 200, shape, dtype),
+        SHAPES,
+        st.sampled_from([np.uint8, np.int64]),
+    ),
+)
+DISCRETE = st.one_of(
+    st.builds(
+        lambda n, start, dtype: spaces.Discrete(n, start=start, dtype=dtype),
+        st.integers(1, 5),
+        st.integers(-3, 3),
+        st.sampled_from([np.int32, np.int64]),
+    ),
+    st.builds(
+        lambda nvec, start: spaces.MultiDiscrete(nvec, start=np.full_like(nvec, start)),
+        st.lists(st.integers(1, 4), min_size=1, max_size=3).map(np.array),
+        st.integers(-2, 2),
+    ),
+    st.builds(spaces.MultiBinary, st.integers(1, 4)),
+)
+# Gymnasium's own flattening keeps the order of keys; ours sorts them, as `tf.nest` does.
+SPACES = st.recursive(
+    BOXES | DISCRETE,
+    lambda inner: (
+        st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3).map(
+            lambda items: spaces.Dict(dict(sorted(items.items())))
+        )
+        | st.lists(inner, min_size=1, max_size=3).map(spaces.Tuple)
+    ),
+    max_leaves=4,
+)
+
+
+def stacked(space, elements):
+    """Tensors [N, ...] of N elements of a space."""
+    leaves = zip(*(flatten(space, element) for element in elements), strict=True)
+    return pack(space, [tf.constant(np.stack(leaf)) for leaf in leaves])
+
+
+@given(SPACES, st.integers(1, 3), st.integers(0, 1000))
+@settings(max_examples=80, deadline=None)
+def test_vectors_equal_those_of_gymnasium(space, num_elements, seed):
+    space.seed(seed)
+    elements = [space.sample() for _ in range(num_elements)]
+    inputs = Inputs(space)
+    vectors = inputs.convert(stacked(space, elements))["vector"]
+    assert vectors.dtype == tf.float32
+    assert vectors.shape == (num_elements, *inputs.shapes["vector"])
+    expected = np.stack([spaces.flatten(space, element) for element in elements])
+    np.testing.assert_array_equal(vectors, expected.astype(np.float32))
+
+
+def test_observations_may_have_several_batch_dimensions():
+    space = spaces.Dict(choice=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2, 1), np.float64))
+    observ = {
+        "choice": tf.constant([[2], [0]], tf.int64),
+        "speed": tf.fill([2, 1, 2, 1], tf.constant(0.5, tf.float64)),
+    }
+    vector = Inputs(space).convert(observ)["vector"]
+    np.testing.assert_array_equal(vector, [[[0, 0, 1, 0.5, 0.5]], [[1, 0, 0, 0.5, 0.5]]])
+
+
+@pytest.mark.parametrize(
+    "shape, expected", [((4, 6), (4, 6, 1)), ((4, 6, 3), (4, 6, 3)), ((3, 4, 6), (4, 6, 3))]
+)
+def test_images_are_inputs_of_their_own_with_channels_last(shape, expected):
+    space = spaces.Dict(
+        camera=spaces.Box(0, 255, shape, np.uint8), speed=spaces.Box(-1, 1, (2,), np.float32)
+    )
+    inputs = Inputs(space, keep_images=True)
+    assert inputs.shapes == {"vector": (2,), "image_0": expected}
+    images = np.arange(2 * 5 * np.prod(shape)).reshape(2, 5, *shape).astype(np.uint8)
+    converted = inputs.convert({"camera": tf.constant(images), "speed": tf.ones([2, 5, 2])})
+    assert converted["image_0"].dtype == tf.uint8
+    if shape == (3, 4, 6):
+        images = np.moveaxis(images, 2, -1)
+    np.testing.assert_array_equal(converted["image_0"], images.reshape(2, 5, *expected))
+    np.testing.assert_array_equal(converted["vector"], np.ones([2, 5, 2]))
+
+
+def test_observations_of_images_only_have_no_vector():
+    space = spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    assert Inputs(space, keep_images=True).shapes == {"image_0": (8, 8, 3)}
+    assert Inputs(space).shapes == {"vector": (192,)}
+
+
+def test_action_masks_are_not_inputs_of_networks():
+    space = spaces.Dict(
+        action_mask=spaces.MultiBinary(3), observ=spaces.Box(-1, 1, (2,), np.float32)
+    )
+    inputs = Inputs(space, action_mask=True)
+    assert inputs.shapes == {"vector": (2,)}
+    converted = inputs.convert(
+        {"action_mask": tf.constant([[1, 0, 1]], tf.int8), "observ": tf.constant([[0.5, -0.5]])}
+    )
+    np.testing.assert_array_equal(converted["action_mask"], [[True, False, True]])
+    np.testing.assert_array_equal(converted["vector"], [[0.5, -0.5]])
+
+
+def test_a_missing_mask_raises():
+    with pytest.raises(UnsupportedSpaceError, match="action_mask"):
+        Inputs(spaces.Box(-1, 1, (2,), np.float32), action_mask=True)

@@ -1,0 +1,125 @@
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents.errors import UnsupportedSpaceError
+from agents.policies.policy import Policy
+from agents.settings.config_file import load_config
+
+BOX = spaces.Box(-2, 2, (3,), np.float32)
+
+
+def make(action_space=BOX, **settings):
+    return Policy(BOX, action_space, load_config("default", layers=[8], **settings))
+
+
+@pytest.mark.parametrize(
+    "action_space", [spaces.Box(-0.1, 0.1, (2, 2)), spaces.Discrete(3, start=5)], ids=str
+)
+@pytest.mark.parametrize("num_envs", [1, 7])
+def test_actions_of_any_number_of_environments_are_in_their_space(action_space, num_envs):
+    observ = tf.random.stateless_normal([num_envs, 3], seed=[0, 1])
+    sample, action, _ = make(action_space).act(observ, deterministic=False)
+    assert len(sample) == len(action) == num_envs
+    batch = gymnasium.vector.utils.batch_space(action_space, num_envs)
+    assert batch.contains(action.numpy())
+
+
+def test_deterministic_actions_are_modes_and_others_are_random():
+    policy = make()
+    observ = tf.ones([4, 3])
+    first, second = (policy.act(observ, deterministic=True)[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    distribution, _ = policy.network.policy(policy.preprocess(observ), {})
+    np.testing.assert_array_equal(first, distribution.mode())
+    samples = [policy.act(observ, deterministic=False)[0].numpy() for _ in range(2)]
+    assert np.abs(samples[0] - samples[1]).min() > 0
+
+
+def test_equal_seeds_give_equal_weights_and_other_seeds_do_not():
+    one, same, other = make(seed=1), make(seed=1), make(seed=2)
+    observ = tf.ones([1, 3])
+    values = [
+        policy.network.value(policy.inputs.convert(observ), {}).numpy()
+        for policy in (one, same, other)
+    ]
+    assert values[0] == values[1] != values[2]
+
+
+def test_acts_on_normalized_observations():
+    policy = make()
+    observ = tf.constant([[1.0, 2.0, 3.0], [3.0, 6.0, 9.0]])
+    before = policy.act(observ, deterministic=True)[0].numpy()
+    policy.update_normalizer(policy.inputs.convert(observ))
+    after = policy.act(observ, deterministic=True)[0].numpy()
+    expected = policy.network.policy({"vector": tf.constant([[-1.0] * 3, [1.0] * 3])}, {})[0].mode()
+    np.testing.assert_allclose(after, expected, atol=1e-6)
+    assert not np.allclose(before, after)
+
+
+def test_an_action_space_without_a_policy_is_named():
+    with pytest.raises(UnsupportedSpaceError, match="int32"):
+        make(spaces.Box(0, 5, (2,), np.int32))
+
+
+def test_preprocessing_converts_and_normalizes():
+    space = spaces.Dict(
+        camera=spaces.Box(0, 255, (36, 36, 1), np.uint8), speed=spaces.Box(-1, 1, (2,))
+    )
+    config = load_config("default", layers=[8], network="nature", observ_clip=1.0)
+    policy = Policy(space, BOX, config)
+    observ = {
+        "camera": tf.fill([3, 36, 36, 1], tf.constant(9, tf.uint8)),
+        "speed": tf.constant([[2.0, 0.0], [4.0, 0.0], [6.0, 3.0]]),
+    }
+    inputs = policy.inputs.convert(observ)
+    policy.update_normalizer(inputs)
+    vectors = observ["speed"].numpy()
+    expected = np.clip((vectors - vectors.mean(axis=0)) / vectors.std(axis=0), -1, 1)
+    for normalized in (policy.normalize(inputs), policy.preprocess(observ)):
+        np.testing.assert_allclose(normalized["vector"], expected, atol=1e-5)
+        np.testing.assert_array_equal(normalized["image_0"], inputs["image_0"])
+
+
+def test_images_need_no_normalizer():
+    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    policy = Policy(space, BOX, load_config("default", layers=[8], network="nature"))
+    inputs = policy.inputs.convert(tf.ones([2, 36, 36, 1], tf.uint8))
+    policy.update_normalizer(inputs)
+    assert policy.normalize(inputs) is inputs
+    assert not [name for name in policy.variables() if name.startswith("normalize_observ")]
+
+
+def test_noise_may_be_drawn_before_it_is_used():
+    one, same = make(), make()
+    observ = tf.ones([4, 3])
+    expected, _, _ = one.act(observ, deterministic=False)
+    noise = same.noise([4])
+    sample, _, _ = same.act(observ, deterministic=False, noise=noise)
+    np.testing.assert_array_equal(sample, expected)
+    again, _, _ = same.act(observ, deterministic=False, noise=noise)
+    np.testing.assert_array_equal(again, expected)
+
+
+def test_a_recurrent_policy_returns_its_next_state():
+    policy = make(recurrent="gru", recurrent_units=5)
+    observ = tf.ones([4, 3])
+    first, _, states = policy.act(observ, deterministic=True)
+    assert set(states) == set(policy.zero_states(4)) == {"policy"}
+    np.testing.assert_array_equal(policy.zero_states(4)["policy"][0], np.zeros([4, 5]))
+    assert states["policy"][0].shape == [4, 5] and np.abs(states["policy"][0]).max() > 0
+    second, _, _ = policy.act(observ, deterministic=True, states=states)
+    assert np.abs(first - second).max() > 0
+    again, _, _ = policy.act(observ, deterministic=True, states=policy.zero_states(4))
+    np.testing.assert_array_equal(again, first)
+
+
+def test_variables_are_those_of_network_and_normalizer():
+    policy = make()
+    network = {f"network/{name}" for name in policy.network.variables()}
+    normalizer = {f"normalize_observ/{name}" for name in policy.observ_normalizer.variables()}
+    assert set(policy.variables()) == network | normalizer
+    assert len(normalizer) == 5
+    assert set(make(normalize_observ=False).variables()) == network

@@ -1,0 +1,188 @@
+import json
+import sys
+
+import pytest
+
+import agents
+from agents.errors import UsageError
+from agents.training.run_directory import RunDirectory
+from results import command
+from results.command import complete_settings
+from results.runs import folder_name
+
+
+def write_run(
+    logdir, label, preset, returns, seed=0, interval=10_000, settings=("--env-backend=inline",)
+):
+    """Writes the files of a finished run, with evaluations every `interval` steps."""
+    folder = logdir / folder_name(label, settings) / f"seed-{seed}"
+    run = RunDirectory(folder / f"20260131T12000{seed}-{preset}")
+    run.prepare(agents.load_config(preset))
+    rows = [{"step": 5_000, "perf/steps_per_second": 1000.0 + seed}]
+    rows += [
+        {"step": interval * (1 + index), "eval/return_mean": value}
+        for index, value in enumerate(returns)
+    ]
+    run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "result.json").write_text(json.dumps({"seconds": 20.0 + seed, "resumed": seed == 2}))
+
+
+def write_results(monkeypatch, folder, *arguments):
+    monkeypatch.setattr(
+        sys, "argv", ["results.py", f"--logdir={folder}", f"--outdir={folder}", *arguments]
+    )
+    command.main()
+    rows = json.loads((folder / "results" / "results.json").read_text())
+    return rows, (folder / "RESULTS.md").read_text()
+
+
+def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
+    for seed, last in enumerate([-150.0, -160.0, -190.0]):
+        write_run(tmp_path, "pendulum", "pendulum", [-1200.123, *[-300.0] * 8, last], seed)
+    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1")
+    row = table["pendulum"]
+    assert (row["env"], row["preset"], row["steps"]) == ("Pendulum-v1", "pendulum", 100_000)
+    assert row["returns"] == [-150, -160, -190]
+    assert row["mean"] == pytest.approx(-500 / 3)
+    assert row["std"] == pytest.approx(17, abs=0.01)
+    assert row["seconds"] == 20.5  # Without the third run, which was resumed.
+    assert row["steps_per_second"] == 1001
+    assert row["published"]["RL-Zoo"] == {"mean": -172.2, "steps": 100_000, "std": 104.2}
+    assert row["target"]["mean"] == -172.2 and row["verdict"] == "reached"
+    assert row["curves"]["steps"] == list(range(10_000, 110_000, 10_000))
+    assert row["curves"]["returns"][0] == [-1200.12, *[-300] * 8, -150]
+    assert row["command"] == "python scripts/results.py pendulum --seeds=3 --at-once=1"
+    [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
+    for cell in (
+        "100,000",
+        "-166.7 ± 17.0",
+        "-190.0",
+        "-150.0",
+        "-172.2 (100k)",
+        "reached | CleanRL, RL-Zoo",
+        "-1142 (8M)",
+    ):
+        assert f"| {cell} |" in line
+    assert "1 of 1 targets are reached. None is missed." in text
+    assert "![Learning curves of pendulum](results/pendulum.png)" in text
+
+
+def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "notes.yaml").write_text(
+        "pendulum: |\n  A larger network was\n  tried.\n"
+    )
+    write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10)
+    for _ in range(2):  # The note is kept when the row is replaced.
+        table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+        assert (table["pendulum"]["verdict"], table["pendulum"]["as_good_as"]) == (
+            "MISSED",
+            ["CleanRL"],
+        )
+        assert "0 of 1 targets are reached. **Missed: [pendulum](#pendulum).**" in text
+        assert "**MISSED** |" in text
+        assert "A larger network was\ntried.\n" in text
+
+
+def test_everything_can_be_written_from_results_json_alone(monkeypatch, tmp_path):
+    write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10)
+    first = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+    (tmp_path / "RESULTS.md").unlink()
+    (tmp_path / "results" / "pendulum.png").unlink()
+    again = tmp_path / "again" / "results"
+    again.mkdir(parents=True)
+    (tmp_path / "results" / "results.json").rename(again / "results.json")
+    assert write_results(monkeypatch, again.parent) == first
+    assert (again / "pendulum.png").is_file()
+    lines = (again / "results.json").read_text().splitlines()
+    assert len(lines) < 50  # Each curve is on one line.
+
+
+def test_other_settings_can_have_a_row_of_their_own(monkeypatch, tmp_path):
+    settings = ["--env-backend=inline", "--objective=kl"]
+    write_run(tmp_path, "pendulum", "pendulum", [-150.0] * 10)
+    write_run(tmp_path, "pendulum_kl", "pendulum", [-170.0] * 10, settings=settings)
+    write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+    own = ["--label=pendulum_kl", "--target=-165", "--seeds=1", *settings]
+    table, text = write_results(monkeypatch, tmp_path, "pendulum", *own)
+    assert set(table) == {"pendulum", "pendulum_kl"}
+    row = table["pendulum_kl"]
+    assert (row["preset"], row["mean"], row["target"]["mean"], row["verdict"]) == (
+        "pendulum",
+        -170,
+        -165,
+        "MISSED",
+    )
+    assert "--label=pendulum_kl --target=-165 --env-backend=inline --objective=kl`" in text
+    table, _ = write_results(monkeypatch, tmp_path)
+    assert table["pendulum_kl"]["verdict"] == "MISSED" and table["pendulum"]["verdict"] == "reached"
+
+
+def test_a_row_can_have_no_target(monkeypatch, tmp_path):
+    write_run(tmp_path, "blind", "pendulum", [-1000.0] * 10)
+    table, text = write_results(
+        monkeypatch, tmp_path, "pendulum", "--seeds=1", "--label=blind", "--target=none"
+    )
+    assert (table["blind"]["target"], table["blind"]["verdict"]) == (None, "")
+    assert "0 of 0 targets are reached. None is missed." in text
+    assert "--label=blind --target=none`" in text
+
+
+def test_rows_without_curves_are_kept(monkeypatch, tmp_path):
+    old = {
+        "env": "Acrobot-v1",
+        "steps": 500_000,
+        "returns": [-80.0, -70.0],
+        "mean": -75.0,
+        "std": 5.0,
+        "seconds": 96.0,
+    }
+    old |= {
+        "steps_per_second": 7592.8,
+        "command": "python scripts/results.py acrobot",
+        "published": {"gone": 1},
+    }
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results.json").write_text(json.dumps({"acrobot": old}))
+    table, text = write_results(monkeypatch, tmp_path)
+    assert table["acrobot"]["verdict"] == "MISSED, with 500k steps"
+    assert set(table["acrobot"]["published"]) == {"CleanRL", "RL-Zoo"}
+    assert "acrobot.png" not in text
+
+
+def test_a_learning_curve_has_at_least_ten_points():
+    assert "--eval-interval=10000" in complete_settings("cheetah", ["--steps=100000"])
+    assert not any("eval-interval" in setting for setting in complete_settings("pendulum", []))
+    assert complete_settings("cheetah", ["--eval-interval=500000", "--env-backend=process"]) == [
+        "--eval-interval=500000", "--env-backend=process"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["pendulun"], "pendulum"),
+        (["pendulum", "--learning-rat=1"], "--learning-rate"),
+        (["pendulum", "--discount=7"], "discount"),
+        (["pendulum", "--seed=3"], "--seeds"),
+        (["pendulum", "cartpole", "--label=both"], "one preset"),
+        (["--target=3"], "one preset"),
+        (["pendulum", "cartpole", "--target=none"], "one preset"),
+    ],
+)
+def test_mistakes_are_reported_before_any_training(monkeypatch, tmp_path, arguments, words):
+    with pytest.raises(UsageError, match=words):
+        write_results(monkeypatch, tmp_path, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_that_fails_keeps_its_row_and_the_others_are_written(monkeypatch, tmp_path, capsys):
+    write_run(tmp_path, "cartpole", "cartpole", [500.0] * 10)
+    folder = tmp_path / folder_name("pendulum", ["--env-backend=inline"]) / "seed-0"
+    folder.parent.mkdir(parents=True)
+    folder.touch()
+    with pytest.raises(SystemExit, match="error: some runs failed"):
+        write_results(monkeypatch, tmp_path, "pendulum", "cartpole", "--seeds=1")
+    error = capsys.readouterr().err
+    assert "pendulum, seed 0 failed:" in error and "not a folder" in error
+    assert set(json.loads((tmp_path / "results" / "results.json").read_text())) == {"cartpole"}

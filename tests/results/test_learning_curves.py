@@ -1,0 +1,41 @@
+from matplotlib.figure import Figure as Plot
+from matplotlib.image import imread
+
+from results.learning_curves import plot_learning_curves, short_steps
+from results.published import TASKS, Figure
+
+
+def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path, monkeypatch):
+    plots = []
+    monkeypatch.setattr(Plot, "savefig", lambda plot, *args, **kwargs: plots.append(plot))
+    curves = {
+        "steps": list(range(100, 5100, 100)),
+        "returns": [[seed + step / 10 for step in range(50)] for seed in range(5)],
+    }
+    path, peers = tmp_path / "a.png", TASKS["Walker2d"].figures
+    plot_learning_curves(path, "walker", curves, peers, Figure(9, 5000))
+    [panel] = plots[0].axes
+    lines = [line.get_ydata() for line in panel.lines if len(line.get_ydata()) == 50]
+    assert [line[0] for line in lines] == [0, 1, 2, 3, 4, 2]  # The last is their mean.
+    flat = {
+        line.get_ydata()[0]: line.get_linestyle()
+        for line in panel.lines
+        if len(line.get_ydata()) == 2
+    }
+    assert flat == {2288: "-", 3479: "-", 2971: "-", 3589: "-", 9: "--"}
+    labels = [text.get_text() for text in panel.texts]
+    assert labels == [
+        "target 9 (5k)", "CleanRL 2,288 (1M)", "TF-Agents 2,971 (1M)", "RL-Zoo 3,479 (1M)", "Tianshou 3,589 (1M)"
+    ]  # fmt: skip
+    heights = [text.get_position()[1] for text in panel.texts]
+    assert all(above - below > 0.06 for below, above in zip(heights, heights[1:], strict=False))
+    monkeypatch.undo()
+    plot_learning_curves(path, "walker", curves, peers, None)
+    assert path.stat().st_size < 60_000
+    assert imread(path).shape[:2] == (360, 700)
+
+
+def test_steps_are_abbreviated():
+    assert [short_steps(steps) for steps in (500, 20_000, 100_352, 1_000_000, 1_500_000)] == [
+        "500", "20k", "100k", "1M", "1.5M"
+    ]  # fmt: skip

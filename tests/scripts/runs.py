@@ -1,0 +1,97 @@
+"""Short training runs, and what they left behind."""
+
+import shutil
+from pathlib import Path
+
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from agents.scripts.train import train
+from agents.settings.config_file import load_config
+from agents.training.checkpoint import fingerprint
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+
+SMALL = {
+    "num_envs": 4, "rollout_length": 50, "minibatch_size": 50, "epochs": 2, "layers": (8,), "steps": 2000,
+    "checkpoint_interval": 600, "log_interval": 400, "histogram_interval": 800, "eval_interval": 1000,
+    "eval_episodes": 2, "env_backend": "inline",
+}  # fmt: skip
+# A categorical distribution, other episodes, and a constant learning rate.
+CARTPOLE = {
+    **SMALL,
+    "env": "CartPole-v1",
+    "steps": 1200,
+    "eval_interval": 400,
+    "learning_rate_schedule": "constant",
+}
+
+
+def small(preset="pendulum", **settings):
+    return load_config(preset, **{**(CARTPOLE if preset == "cartpole" else SMALL), **settings})
+
+
+def finish(config, run):
+    return list(train(config, run))
+
+
+def hashes(run):
+    """Fingerprints of all variables, one a checkpoint."""
+    found = {}
+    for path in run.checkpoints.glob("**/step-*.index"):
+        reader = tf.train.load_checkpoint(str(path.with_suffix("")))
+        variables = {
+            name: tf.constant(reader.get_tensor(name))
+            for name in reader.get_variable_to_shape_map()
+            if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
+        }
+        found[path.relative_to(run.checkpoints).as_posix()] = fingerprint(variables)
+    return found
+
+
+def rows(run):
+    """What was logged, except for what depends on the clock."""
+    return [
+        {
+            tag: value
+            for tag, value in row.items()
+            if tag != "wall_time" and not tag.startswith("perf/")
+        }
+        for row in read_metrics(run.metrics_file)
+    ]
+
+
+def events(folder):
+    """Steps by tag, except for what every process writes at its start."""
+    accumulator = EventAccumulator(str(folder), {"tensors": 0})
+    accumulator.Reload()
+    tags = [tag for tag in accumulator.Tags()["tensors"] if tag != "configuration"]
+    return {tag: [event.step for event in accumulator.Tensors(tag)] for tag in tags}
+
+
+def assert_equal_runs(one, other):
+    assert hashes(one) == hashes(other)
+    assert rows(one) == rows(other)
+    assert events(one.train_events) == events(other.train_events)
+    assert events(one.eval_events) == events(other.eval_events)
+
+
+def rewound(run, path, step):
+    """A copy of a run without the checkpoints after `step`, as if it was killed before them."""
+    shutil.copytree(run.path, path)
+    copy = RunDirectory(path)
+    shutil.rmtree(copy.checkpoints / "best")
+    for file in copy.checkpoints.glob("step-*"):
+        if int(file.name.partition(".")[0].removeprefix("step-")) > step:
+            file.unlink()
+    last = str(copy.checkpoints / f"step-{step}")
+    tf.compat.v1.train.update_checkpoint_state(str(copy.checkpoints), last, [last])
+    return copy
+
+
+def children():
+    """Child processes that are alive."""
+    alive = []
+    for task in Path("/proc/self/task").iterdir():
+        alive += (task / "children").read_text().split()
+    return alive

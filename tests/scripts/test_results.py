@@ -1,0 +1,28 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "results.py"
+
+
+def run_script(*arguments, **options):
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def test_writes_the_report_from_any_directory(tmp_path):
+    row = {"env": "Acrobot-v1", "steps": 500_000, "returns": [-80.0, -70.0], "mean": -75.0}
+    row |= {"std": 5.0, "seconds": 96.0, "steps_per_second": 7592.8, "command": "as in the past"}
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "results.json").write_text(json.dumps({"acrobot": row}))
+    process = run_script("--outdir=.", cwd=tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "| [acrobot](#acrobot) | Acrobot-v1 | 500,000 |" in (tmp_path / "RESULTS.md").read_text()
+
+
+def test_mistakes_are_one_error_line(tmp_path):
+    process = run_script("--target=3", f"--outdir={tmp_path}")
+    assert process.returncode == 1
+    assert process.stderr.startswith("error: --label and --target are about one row")
+    assert len(process.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []

@@ -1,0 +1,352 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.errors import UsageError
+from agents.scripts.train import train
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+from tests.scripts.runs import (
+    assert_equal_runs,
+    children,
+    events,
+    finish,
+    hashes,
+    rewound,
+    rows,
+    small,
+)
+from tests.toys import BanditEnv, CountingEnv
+
+
+def kill_after_evaluation(run, config, which):
+    """Trains in another process, which is killed right after evaluation number `which`."""
+    code = """
+        import os, signal, sys
+        from agents.settings.config_file import load_config
+        from agents.training.run_directory import RunDirectory
+        from agents.scripts.train import train
+
+        training = train(load_config(sys.argv[1]), RunDirectory(sys.argv[2]))
+        for evaluation, _ in enumerate(training, 1):
+            if evaluation == int(sys.argv[3]):
+                os.kill(os.getpid(), signal.SIGKILL)
+        """
+    run.prepare(config)
+    arguments = [
+        sys.executable,
+        "-c",
+        textwrap.dedent(code),
+        str(run.config_file),
+        str(run.path),
+        str(which),
+    ]
+    process = subprocess.run(arguments, capture_output=True, text=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+
+
+@pytest.fixture(scope="module")
+def pendulum(tmp_path_factory):
+    """A run that never stopped, and the scores it yielded."""
+    run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-pendulum")
+    return run, finish(small(), run)
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-cartpole")
+    return run, finish(small("cartpole"), run)
+
+
+def test_yields_the_score_of_every_evaluation(pendulum):
+    run, scores = pendulum
+    logged = [
+        row["eval/return_mean"]
+        for row in read_metrics(run.metrics_file)
+        if "eval/return_mean" in row
+    ]
+    assert scores == logged
+    assert len(scores) == 2
+    assert all(-2000 < score < 0 for score in scores)
+
+
+def test_a_run_directory_holds_the_documented_files(pendulum):
+    run, scores = pendulum
+    assert {path.name for path in run.path.iterdir()} == {
+        "config.yaml", "metrics.jsonl", "checkpoints", "train", "eval"
+    }  # fmt: skip
+    assert run.load_config() == small()
+    best = 1000 * (1 + int(np.argmax(scores)))
+    assert set(hashes(run)) == {
+        *(f"step-{step}.index" for step in (600, 1200, 1800, 2000)),
+        f"best/step-{best}.index",
+    }
+
+
+def test_metrics_have_the_documented_scalars(pendulum, cartpole):
+    losses = {
+        "policy",
+        "value",
+        "entropy",
+        "approx_kl",
+        "clip_fraction",
+        "explained_variance",
+        "gradient_norm",
+        "epochs",
+    }
+    always = {
+        "step", "wall_time", "perf/steps_per_second", "schedule/learning_rate", *(f"losses/{name}" for name in losses)
+    }  # fmt: skip
+    episode = {"episode/return", "episode/length"}
+    evaluation = {"step", "wall_time", "eval/return_mean", "eval/return_std", "eval/length_mean"}
+    logged = read_metrics(pendulum[0].metrics_file)
+    # Logged every 400 steps, and at checkpoints. Episodes of 200 steps are cut by checkpoints, but
+    # not by evaluations.
+    expected = [
+        (400, always), (600, always), (800, always), (1000, evaluation), (1200, always), (1600, always),
+        (1800, always), (2000, always), (2000, evaluation),
+    ]  # fmt: skip
+    assert [(row["step"], set(row)) for row in logged] == expected
+    assert all(np.isfinite(list(row.values())).all() for row in logged)
+    logged = read_metrics(cartpole[0].metrics_file)
+    assert all(set(row) in (always | episode, evaluation) for row in logged)
+
+
+def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartpole):
+    for run, extra in ((pendulum[0], "std"), (cartpole[0], "probability")):
+        logged = read_metrics(run.metrics_file)
+        scalars = {tag for row in logged for tag in row} - {"step", "wall_time"}
+        train_events, eval_events = events(run.train_events), events(run.eval_events)
+        assert set(eval_events) == {tag for tag in scalars if tag.startswith("eval/")}
+        assert eval_events["eval/return_mean"] == [
+            row["step"] for row in logged if "eval/return_mean" in row
+        ]
+        assert train_events["losses/value"] == [
+            row["step"] for row in logged if "losses/value" in row
+        ]
+        histograms = set(train_events) - scalars
+        rollout = {
+            "action", "log_prob", "mode", extra, "observ", "normalized_observ", "reward", "value", "advantage", "return"
+        }  # fmt: skip
+        assert {tag for tag in histograms if tag.startswith("rollout/")} == {
+            f"rollout/{name}" for name in rollout
+        }
+        for kind in ("weights", "gradients"):
+            groups = {tag.split("/")[1] for tag in histograms if tag.startswith(f"{kind}/")}
+            assert groups == {"policy", "value"}
+        assert train_events["rollout/advantage"] == (
+            [800, 1600, 2000] if run is pendulum[0] else [800, 1200]
+        )
+
+
+def test_a_killed_run_resumes_as_if_it_had_never_stopped_with_another_backend(pendulum, tmp_path):
+    killed = RunDirectory(tmp_path / "20260131T120000-pendulum")
+    kill_after_evaluation(killed, small(env_backend="process"), which=1)
+    assert set(hashes(killed)) == {"step-600.index", "best/step-1000.index"}
+    # It equals the run that never stopped, whose environments were in the training process.
+    finish(killed.load_config(), killed)
+    assert_equal_runs(killed, pendulum[0])
+
+
+@pytest.fixture(scope="module")
+def tensor_pendulum(tmp_path_factory):
+    """A run that never stopped, in TensorFlow."""
+    run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-pendulum")
+    finish(small(env_backend="tf"), run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def envpool_cartpole(tmp_path_factory):
+    """A run that never stopped, in EnvPool's threads."""
+    pytest.importorskip("envpool")
+    run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-cartpole")
+    finish(small("cartpole", env_backend="envpool", max_episode_steps=100), run)
+    return run
+
+
+OTHER_BACKENDS = pytest.mark.parametrize("fixture", ["tensor_pendulum", "envpool_cartpole"])
+
+
+@OTHER_BACKENDS
+def test_runs_with_other_backends_resume_as_if_they_had_never_stopped(request, tmp_path, fixture):
+    never_stopped = request.getfixturevalue(fixture)
+    stopped = rewound(never_stopped, tmp_path / "stopped", 600)
+    assert set(hashes(stopped)) == {"step-600.index"}
+    finish(stopped.load_config(), stopped)
+    assert_equal_runs(stopped, never_stopped)
+
+
+@pytest.mark.slow  # As above, but the process is really killed.
+@OTHER_BACKENDS
+def test_killed_runs_with_other_backends_resume_as_if_they_had_never_stopped(
+    request, tmp_path, fixture
+):
+    never_stopped = request.getfixturevalue(fixture)
+    killed = RunDirectory(tmp_path / "killed")
+    which = {"tensor_pendulum": 1, "envpool_cartpole": 2}[fixture]
+    kill_after_evaluation(killed, never_stopped.load_config(), which)
+    finish(killed.load_config(), killed)
+    assert_equal_runs(killed, never_stopped)
+
+
+def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
+    run = RunDirectory(tmp_path)
+    training = train(small("cartpole"), run)
+    assert [next(training), next(training)] == cartpole[1][:2]
+    training.close()
+    damage(run)
+    # From the checkpoint after the first evaluation.
+    assert finish(small("cartpole"), run) == cartpole[1][1:]
+    assert_equal_runs(run, cartpole[0])
+    before = hashes(run), rows(run)
+    assert finish(small("cartpole"), run) == []  # It is complete; nothing changes.
+    assert (hashes(run), rows(run)) == before
+
+
+def damage(run):
+    """Leaves incomplete files, as a process that is killed while writing."""
+    with run.metrics_file.open("a") as file:
+        file.write('{"step": 10')
+    for folder in (run.train_events, run.eval_events):
+        newest = max(folder.iterdir())
+        newest.write_bytes(newest.read_bytes() + b"\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7f")
+        (folder / "unfinished").write_bytes(b"\x18\x00\x00")
+    (run.checkpoints / "step-800.data-00000-of-00001").write_bytes(b"\x00")
+    (run.path / "config.yaml.unfinished").write_text("env: Pen")
+
+
+def test_without_a_run_directory_nothing_is_kept_and_closing_the_generator_ends_workers(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "temporary").mkdir()
+    before = children()
+    training = train(small(env_backend="process", eval_interval=200))
+    next(training)
+    assert len(children()) > len(before)
+    training.close()
+    assert children() == before
+    assert list(tmp_path.rglob("*")) == [tmp_path / "temporary"]
+
+
+def test_workers_end_when_training_fails(tmp_path):
+    before = children()
+    run = RunDirectory(tmp_path)
+    run.prepare(small())
+    run.metrics_file.mkdir()
+    with pytest.raises(OSError):
+        next(train(small(env_backend="process"), run))
+    assert children() == before
+
+
+def test_environments_with_dictionaries_of_doubles_can_be_learned():
+    space = spaces.Dict(
+        context=spaces.Box(-9, 9, (1,), np.float64),
+        others=spaces.Tuple([spaces.Box(-9, 9, (1,)), spaces.Discrete(4)]),
+    )
+
+    def observe(context):
+        others = (np.array([0.5], np.float32), 3)
+        return {"context": np.array([2.0 * context]), "others": others}
+
+    def make_env():
+        bandit = BanditEnv(start=-1)  # Action 0 or 1 is the best one, depending on the context.
+        return gymnasium.wrappers.TransformObservation(bandit, observe, space)
+
+    gymnasium.register("Bandit-v0", make_env)
+    settings = {"env": "Bandit-v0", "steps": 4000, "learning_rate": 0.01, "eval_interval": 400}
+    try:
+        scores = finish(small("default", **settings, eval_episodes=20), None)
+    finally:
+        del gymnasium.registry["Bandit-v0"]
+    assert len(scores) == 10
+    assert scores[-1] > 0.9  # Actions that ignore the context get 0.5 at most.
+
+
+def test_a_checkpoint_of_other_networks_raises(cartpole):
+    with pytest.raises(UsageError, match="does not fit"):
+        finish(small("cartpole", layers=(16,)), cartpole[0])
+    assert cartpole[0].load_config() == small("cartpole")
+
+
+@pytest.fixture
+def racing():
+    """Settings of a run in an environment with numbers in its infos."""
+
+    def race(steps):  # Not in the module, which workers would import, and with it TensorFlow.
+        lap = {"lap": 10 * steps} if steps % 2 == 0 else {}
+        return {"speed": np.float32(steps or -100), "name": "Ann", **lap}
+
+    space = spaces.Box(-1, 1e6, (1,), np.float32)
+    gymnasium.register("Race-v0", lambda: CountingEnv([(4, "terminated")], space, info=race))
+    yield {
+        "env": "Race-v0", "num_envs": 2, "rollout_length": 30, "minibatch_size": 60, "epochs": 1,
+        "steps": 240, "log_interval": 120, "checkpoint_interval": 240, "eval_interval": 240,
+        "eval_episodes": 1,
+    }  # fmt: skip
+    del gymnasium.registry["Race-v0"]
+
+
+@pytest.mark.parametrize("env_backend", ["process", "inline"])
+def test_means_of_numbers_in_infos_are_logged(racing, tmp_path, env_backend):
+    run = RunDirectory(tmp_path)
+    settings = {**racing, "env_backend": env_backend, "info_keys": ["speed", "lap"]}
+    finish(small("default", **settings), run)
+    logged = [row for row in read_metrics(run.metrics_file) if "losses/value" in row]
+    assert [row["step"] for row in logged] == [120, 240]
+    for row in logged:  # 60 steps of each environment between two log points.
+        assert row["info/speed"] == pytest.approx(np.mean([1, 2, 3, 4]))
+        assert row["info/lap"] == pytest.approx(np.mean([20, 40]))
+
+
+def test_unknown_info_keys_issue_a_warning_with_the_known_ones(racing, tmp_path):
+    config = small("default", **racing, info_keys=["sped", "lap"])
+    with pytest.warns(
+        UserWarning, match="no info had a number 'sped'.*names in infos: .*lap, name, .*speed"
+    ) as issued:
+        finish(config, RunDirectory(tmp_path))
+    assert len([warning for warning in issued if "sped" in str(warning.message)]) == 1
+
+
+FIRST_METRICS = """
+import json, os, sys
+from agents.scripts.train import train
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+
+assert "XLA_FLAGS" not in os.environ
+for path in sys.argv[1:]:
+    run = RunDirectory(path)
+    next(train(run.load_config(), run))
+    print(json.dumps(read_metrics(run.metrics_file)[0]))
+"""
+
+
+def test_xla_optimizations_change_metrics_by_rounding_only(pendulum, tensor_pendulum, tmp_path):
+    """All other tests train without these optimizations, see conftest.py."""
+    runs = [RunDirectory(tmp_path / name) for name in ("process", "tf")]
+    for run in runs:
+        run.prepare(small(env_backend=run.path.name, eval_interval=400))
+    output = subprocess.check_output(
+        [sys.executable, "-W", "ignore", "-c", FIRST_METRICS, *(run.path for run in runs)],
+        env={name: value for name, value in os.environ.items() if name != "XLA_FLAGS"},
+        text=True,
+    )
+    for line, other in zip(output.splitlines(), (pendulum[0], tensor_pendulum), strict=True):
+        optimized, plain = json.loads(line), read_metrics(other.metrics_file)[0]
+        assert optimized["step"] == plain["step"] == 400 and "losses/policy" in plain
+        assert optimized.keys() == plain.keys()
+        for tag in plain.keys() - {"wall_time", "perf/steps_per_second"}:
+            assert np.isfinite(optimized[tag])
+            np.testing.assert_allclose(optimized[tag], plain[tag], rtol=1e-3, atol=1e-5)

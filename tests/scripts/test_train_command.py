@@ -1,0 +1,236 @@
+"""The command: its messages, how it ends, and how it resumes."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import gymnasium
+import pytest
+
+from agents.scripts.train import TrainOptions, main
+from agents.settings.command_line import parse_command
+from agents.settings.config import Config
+from agents.settings.config_file import load_config
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+from tests.faulty_toys import FaultyEnv
+from tests.scripts.runs import SMALL, assert_equal_runs
+from tests.toys import FORCE, UNBOUNDED, CountingEnv
+
+MY_MODULE = """
+    import gymnasium
+    from gymnasium import spaces
+
+    class Words(gymnasium.Env):
+        observation_space = spaces.Text(5)
+        action_space = spaces.Discrete(2)
+
+    class Buttons(gymnasium.Env):
+        observation_space = spaces.Box(-1, 1, (2,))
+        action_space = spaces.Box(0, 5, (2,), int)
+
+    gymnasium.register("Words-v0", Words)
+    gymnasium.register("Buttons-v0", Buttons)
+    """
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--config=pendulun"], ["pendulun", "did you mean 'pendulum'"]),
+        (["--config=pendulum", "--learning-rat=1"], ["--learning-rat", "--learning-rate"]),
+        (["--config=pendulum", "--learing_rate=1"], ["--learing_rate", "--learning-rate"]),
+        (["--config=pendulum", "--num-envs=many"], ["num_envs", "integer", "many"]),
+        (["--config=pendulum", "--discount=1.5"], ["discount", "1.5", "from 0 to 1"]),
+        (["--config=pendulum", "--minibatch-size=7"], ["minibatch_size", "7"]),
+        (["--env=Pendulun-v1"], ["Pendulun", "Pendulum"]),
+        (["--env=no_module:MyEnv-v0"], ["no_module"]),
+        (["--network=natur"], ["natur", "did you mean 'nature'"]),
+        (["--recurrent=gru", "--sequence-length=48"], ["sequence_length", "64"]),
+        (["--env-wrappers=my_module:missing"], ["env_wrappers", "my_module"]),
+        (["--env=my_module:Words-v0"], ["Text"]),
+        (["--env=my_module:Words-v0", "--env-backend=inline"], ["Text"]),
+        (["--env=my_module:Buttons-v0"], ["int64"]),
+        (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["int64"]),
+        (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
+        (
+            ["--env=my_module:Words-v0", "--env-backend=tf"],
+            ["Words-v0", "agents.tensor_envs.register"],
+        ),
+        (["--env-backend=tf", "--info-keys=speed"], ["info_keys", "tf"]),
+        (["--env=Pendulun-v1", "--env-backend=envpool"], ["envpool"]),
+        (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
+        (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),
+    ],
+    ids=lambda value: " ".join(value).replace("/", "-"),
+)
+def test_invalid_arguments_end_with_a_short_message(arguments, parts, tmp_path):
+    (tmp_path / "my_module.py").write_text(textwrap.dedent(MY_MODULE))
+    (tmp_path / "file").touch()
+    before = set(tmp_path.rglob("*"))
+    process = subprocess.run(
+        # The interpreter lists what it imports, among what it writes to stderr.
+        [
+            sys.executable,
+            "-X",
+            "importtime",
+            "-m",
+            "agents.scripts.train",
+            "--logdir=logs",
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    lines = process.stderr.splitlines()
+    messages = [line for line in lines if not line.startswith("import time:")]
+    assert process.returncode == 2, process.stderr[-2000:]
+    assert len(messages) <= 3
+    assert messages[0].startswith("error: ")
+    for part in parts:
+        assert part in "\n".join(messages)
+    assert process.stdout == ""
+    assert len(lines) > len(messages) + 100
+    assert not any("| tensorflow" in line or "|   tensorflow" in line for line in lines)
+    assert {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
+    arguments = [
+        f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"
+    ]
+    arguments += [
+        f"--logdir={tmp_path}",
+        "--config=cartpole",
+        "--steps=400",
+        "--layers=4",
+        "--seed=5",
+    ]
+    main(arguments)
+    [path] = tmp_path.iterdir()
+    captured = capsys.readouterr()
+    assert str(path) in captured.err and f"-m tensorboard.main --logdir={tmp_path}" in captured.err
+    assert "agents.scripts.visualize" in captured.out and f"--logdir={path}" in captured.out
+    timestamp = path.name.removesuffix("-cartpole")
+    main([f"--logdir={tmp_path}", f"--timestamp={timestamp}", "--steps=800"])
+    assert list(tmp_path.iterdir()) == [path]
+    run = RunDirectory.of(path)
+    assert run.load_config().steps == 800 and run.load_config().seed == 5
+    assert read_metrics(run.metrics_file)[-1]["step"] == 800
+    capsys.readouterr()
+    main([f"--logdir={tmp_path}", f"--timestamp={timestamp}"])
+    assert "Nothing left to do" in capsys.readouterr().out
+
+
+def test_ctrl_c_prints_how_to_resume(tmp_path):
+    arguments = [
+        f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "agents.scripts.train",
+        f"--logdir={tmp_path}",
+        "--config=pendulum",
+        *arguments,
+    ]
+    process = subprocess.Popen([*command, "--steps=1000000"], stderr=subprocess.PIPE, text=True)
+    try:
+        while not process.stderr.readline().startswith("step "):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    [path] = tmp_path.iterdir()
+    assert process.returncode == 130
+    assert "Traceback" not in printed
+    *_, interrupted, how_to_resume = printed.splitlines()
+    assert interrupted == "Interrupted."
+    assert how_to_resume.endswith(
+        f"-m agents.scripts.train --logdir={tmp_path} --timestamp={path.name.partition('-')[0]}"
+    )
+
+
+def test_a_failing_environment_is_reported_with_how_to_resume(tmp_path, capsys):
+    def make_env():
+        env = CountingEnv(observation_space=UNBOUNDED, action_space=FORCE)
+        return FaultyEnv(env, ZeroDivisionError("the motor is hot"), countdown=61)
+
+    gymnasium.register("Fragile-v0", make_env, max_episode_steps=100)
+    arguments = [
+        f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"
+    ]
+    try:
+        with pytest.raises(SystemExit) as exit:
+            main(
+                [
+                    *arguments,
+                    f"--logdir={tmp_path}",
+                    "--config=default",
+                    "--env=Fragile-v0",
+                    "--env-backend=process",
+                ]
+            )
+    finally:
+        del gymnasium.registry["Fragile-v0"]
+    printed = capsys.readouterr().err
+    assert exit.value.code == 1
+    assert "ZeroDivisionError: the motor is hot (environment 0, process" in printed
+    assert "in step" in printed  # The worker's traceback.
+    assert f"--timestamp={next(tmp_path.iterdir()).name.partition('-')[0]}" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attempt", range(2))
+def test_the_pendulum_preset_killed_at_any_time_resumes_as_if_it_had_never_stopped(
+    tmp_path, attempt
+):
+    settings = [
+        "--config=pendulum",
+        "--steps=40000",
+        "--checkpoint-interval=5000",
+        "--eval-interval=5000",
+    ]
+    command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={tmp_path}"]
+    start = time.monotonic()
+    subprocess.run([*command, *settings], check=True, capture_output=True)
+    duration = time.monotonic() - start
+    [never_stopped] = map(RunDirectory.of, tmp_path.iterdir())
+    draw = random.Random(attempt)
+    process = subprocess.Popen(
+        [*command, *settings], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    run, kills = None, 0
+    while True:
+        try:
+            returncode = process.wait(duration * draw.uniform(0.2, 0.9) if kills < 4 else None)
+            assert returncode == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+        [run] = [path for path in tmp_path.iterdir() if path != never_stopped.path]
+        timestamp = run.name.removesuffix("-pendulum")
+        process = subprocess.Popen(
+            [*command, f"--timestamp={timestamp}"], stderr=subprocess.DEVNULL
+        )
+    assert kills
+    assert_equal_runs(RunDirectory.of(run), never_stopped)
+    assert json.loads(run.joinpath("metrics.jsonl").read_text().splitlines()[-1])["step"] == 40_000
+
+
+@pytest.mark.parametrize("text", ["speed,lap", '["speed", "lap"]', '"speed","lap"'])
+def test_lists_of_names(text):
+    _, overrides = parse_command(
+        TrainOptions, ["--logdir=logs", f"--info-keys={text}"], program="train", settings=Config
+    )
+    assert load_config("default", **overrides).info_keys == ("speed", "lap")

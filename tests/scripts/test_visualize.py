@@ -1,0 +1,346 @@
+import ctypes.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+from agents.errors import UsageError
+from agents.scripts.train import train
+from agents.scripts.visualize import main, visualize
+from agents.settings.config_file import load_config, save_config
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+
+SMALL = dict(
+    steps=3000,
+    num_envs=4,
+    rollout_length=250,
+    eval_episodes=3,
+    eval_interval=1000,
+    checkpoint_interval=2000,
+)
+
+
+def read(path):
+    """Codec, pixel format and frames per second; and frames, uint8 [N, height, width, 3]."""
+    decode = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", path, "-f", "rawvideo", "-pix_fmt", "rgb24"]
+    decoded = subprocess.run(
+        [*decode, "-fps_mode", "passthrough", "pipe:"], check=True, capture_output=True
+    )
+    stream = re.search(
+        r"Video: (\w+) .*?, (\w+)\(.*?, (\d+)x(\d+)[ ,].*?, ([\d.]+) fps", decoded.stderr.decode()
+    )
+    frames = np.frombuffer(decoded.stdout, np.uint8).reshape(-1, int(stream[4]), int(stream[3]), 3)
+    return (stream[1], stream[2], float(stream[5])), frames
+
+
+def trained(folder, env="pendulum", **settings):
+    run = RunDirectory(folder)
+    config = load_config(env, **{**SMALL, **settings})
+    for _ in train(config, run):
+        pass
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Checkpoints at steps 2000 and 3000, evaluations at 1000, 2000 and 3000."""
+    return trained(
+        tmp_path_factory.mktemp("log") / "20260131T120000-pendulum", max_episode_steps=40
+    )
+
+
+def logged(run, step):
+    row = next(
+        row
+        for row in read_metrics(run.metrics_file)
+        if row["step"] == step and "eval/return_mean" in row
+    )
+    return {name: row[f"eval/{name}"] for name in ("return_mean", "return_std", "length_mean")}
+
+
+@pytest.mark.parametrize("checkpoint, step", [("last", 3000), ("2000", 2000)])
+def test_scores_are_those_of_the_logged_evaluation(run, tmp_path, checkpoint, step):
+    report = visualize(run, tmp_path, checkpoint=checkpoint)
+    assert {name: report[name] for name in logged(run, step)} == logged(run, step)
+    assert report["logged"] == logged(run, step)
+    assert report["checkpoint_step"] == step
+    assert report == json.loads((tmp_path / "scores.json").read_text())
+
+
+def test_a_run_in_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
+    pytest.importorskip("envpool")
+    settings = dict(
+        env_backend="envpool",
+        max_episode_steps=20,
+        steps=1000,
+        rollout_length=50,
+        checkpoint_interval=500,
+    )
+    run = trained(tmp_path / "run", **settings)
+    report = visualize(run, tmp_path / "videos", episodes=run.load_config().eval_episodes)
+    assert {episode["length"] for episode in report["episodes"]} == {20}
+    assert report["logged"] is None  # Gymnasium's environments start other episodes.
+    _, frames = read(tmp_path / "videos" / "episode-00.mp4")
+    assert len(frames) == 21
+    text = run.config_file.read_text()
+    assert "env: Pendulum-v1" in text
+    run.config_file.write_text(text.replace("env: Pendulum-v1", "env: Pong-v5"))
+    with pytest.raises(
+        UsageError, match="Pong-v5(?s:.*)'envpool' is rendered in Gymnasium's environment"
+    ):
+        visualize(run, tmp_path / "videos", episodes=1)
+
+
+def test_the_best_checkpoint(run, tmp_path):
+    report = visualize(run, tmp_path, checkpoint="best")
+    scores = {step: logged(run, step)["return_mean"] for step in (1000, 2000, 3000)}
+    assert report["checkpoint_step"] == max(scores, key=scores.get)
+    assert report["return_mean"] == max(scores.values())
+
+
+def test_each_episode_has_a_complete_video(run, tmp_path):
+    report = visualize(run, tmp_path)
+    assert [episode["video"] for episode in report["episodes"]] == [
+        f"episode-0{i}.mp4" for i in range(3)
+    ]
+    assert sorted(os.listdir(tmp_path)) == [
+        "curves.png",
+        *(f"episode-0{i}.mp4" for i in range(3)),
+        "scores.json",
+    ]
+    for episode in report["episodes"]:
+        (codec, pixels, fps), frames = read(tmp_path / episode["video"])
+        assert (codec, pixels, fps) == ("h264", "yuv420p", 30)
+        assert frames.shape == (episode["length"] + 1, 500, 500, 3)
+        assert frames[0].std() > 5 and (frames[0] != frames[-1]).any()
+
+
+def test_a_run_in_tensorflow_is_drawn_in_gymnasiums_environment(tmp_path):
+    run = trained(tmp_path / "run", "cartpole", env_backend="tf", steps=1000, minibatch_size=50)
+    report = visualize(run, tmp_path / "out", episodes=3)
+    assert report["logged"] is None  # Gymnasium's environments start other episodes.
+    assert len(read(tmp_path / "out" / "episode-02.mp4")[1]) == report["episodes"][2]["length"] + 1
+    save_config(run.load_config().model_copy(update={"env": "Nowhere-v0"}), run.config_file)
+    with pytest.raises(
+        UsageError, match="'Nowhere-v0'(?s:.*)'tf' is rendered in Gymnasium's environment"
+    ) as caught:
+        visualize(run, tmp_path / "out")
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_number_of_episodes(run, tmp_path):
+    (tmp_path / "episode-07.mp4").write_bytes(b"of an earlier call")
+    (tmp_path / "mine.mp4").write_bytes(b"something else")
+    few, usual = visualize(run, tmp_path, episodes=2), visualize(run, tmp_path / "usual")
+    assert sorted(os.listdir(tmp_path)) == [
+        "curves.png",
+        "episode-00.mp4",
+        "episode-01.mp4",
+        "mine.mp4",
+        "scores.json",
+        "usual",
+    ]
+    assert few["logged"] is None
+    assert [episode["seed"] for episode in few["episodes"]] == [
+        episode["seed"] for episode in usual["episodes"]
+    ][:2]
+    returns = [[episode["return"] for episode in report["episodes"]] for report in (few, usual)]
+    np.testing.assert_allclose(returns[0], returns[1][:2], rtol=1e-3)
+
+
+def test_episodes_of_different_lengths_in_the_training_process(tmp_path):
+    run = trained(tmp_path / "run", "cartpole", env_backend="inline", minibatch_size=50, steps=1000)
+    report = visualize(run, tmp_path / "out")
+    lengths = [episode["length"] for episode in report["episodes"]]
+    assert len(set(lengths)) > 1
+    assert report["logged"] == {name: report[name] for name in report["logged"]}
+    for episode in report["episodes"]:
+        (_, _, fps), frames = read(tmp_path / "out" / episode["video"])
+        assert frames.shape == (episode["length"] + 1, 400, 600, 3)
+        assert fps == 50
+
+
+def test_videos_of_repeated_actions_have_the_speed_of_the_environment(tmp_path):
+    run = trained(
+        tmp_path / "run",
+        action_repeat=3,
+        normalize_observ=False,
+        normalize_reward=False,
+        steps=1000,
+    )
+    report = visualize(run, tmp_path / "out", episodes=1)
+    (_, _, fps), frames = read(tmp_path / "out" / "episode-00.mp4")
+    assert fps == 10
+    assert len(frames) == report["episodes"][0]["length"] + 1 == 68
+
+
+def test_command(run, tmp_path, capfd):
+    main([f"--logdir={run.path}", f"--outdir={tmp_path}"])
+    printed = capfd.readouterr()
+    score = logged(run, 3000)
+    assert printed.out.splitlines() == [
+        f"Wrote 3 videos, scores.json and curves.png to {tmp_path}",
+        f"Return at step 3,000: {score['return_mean']:.1f} +- {score['return_std']:.1f}; "
+        "exactly as the run's evaluation at this step",
+    ]
+    assert printed.err == ""
+    main([f"--logdir={run.path}", f"--outdir={tmp_path}", "--episodes=1"])
+    assert "no evaluation of the same episodes" in capfd.readouterr().out
+
+
+def test_a_score_that_differs_is_printed(run, tmp_path, capfd):
+    rows = run.metrics_file.read_text()
+    try:
+        run.metrics_file.write_text(rows.replace('"eval/return_std": ', '"eval/return_std": 1'))
+        main([f"--logdir={run.path}", f"--outdir={tmp_path}"])
+    finally:
+        run.metrics_file.write_text(rows)
+    assert "but the run's evaluation there gave" in capfd.readouterr().out
+
+
+def errors(arguments, cwd):
+    """Error lines of the command in another process, which must not import TensorFlow."""
+    code = (
+        "import sys; from agents.settings import command_line; from agents.scripts.visualize import main\n"
+        "try: command_line.run(main)\n"
+        "finally: assert 'tensorflow' not in sys.modules"
+    )
+    environment = {
+        key: value for key, value in os.environ.items() if key not in ("DISPLAY", "MUJOCO_GL")
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment,
+    )
+    assert process.returncode == 2, process.stderr
+    assert process.stdout == ""
+    assert process.stderr.startswith("error: ") and len(process.stderr.splitlines()) <= 3, (
+        process.stderr
+    )
+    return process.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--logdir={run}"], "--outdir is required"),
+        (["--logdir={log}", "--outdir=out"], "is not a run.*did you mean .*-pendulum"),
+        (["--logdir=nowhere", "--outdir=out"], "is not a folder"),
+        (
+            ["--logdir={run}", "--outdir=out", "--checkpoint=7"],
+            "--checkpoint=7: .* it has best, last, .*2000, 3000",
+        ),
+        (
+            ["--logdir={run}", "--outdir=out", "--checkpoint=firstt"],
+            "--checkpoint=firstt: .* no such checkpoint",
+        ),
+        (
+            ["--logdir={run}", "--outdir=out", "--episodes=0"],
+            "--episodes: expected an integer.*, got '?0",
+        ),
+        (["--logdir={run}", "--outdir=out", "--episodes=many"], "--episodes: expected an integer"),
+        (["--logdir={run}", "--outdir=file"], "--outdir=file: .*file is not a folder"),
+        (["--logdir={run}", "--outdir=file/out"], "is not a folder"),
+        (["--logdir={run}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
+        (["--logdir={run}", "--outdir=out", "--episode=3"], "did you mean --episodes"),
+    ],
+)
+def test_invalid_arguments_end_with_a_message(run, tmp_path, arguments, message):
+    (tmp_path / "file").write_text("")
+    given = [argument.format(run=run.path, log=run.path.parent) for argument in arguments]
+    text = errors(given, tmp_path)
+    assert re.search(message, text), text
+
+
+def test_zero_episodes_raise(run, tmp_path):
+    with pytest.raises(UsageError, match="--episodes: expected .* at least 1, got 0"):
+        visualize(run, tmp_path, episodes=0)
+
+
+def test_a_run_without_checkpoints_ends_with_a_message(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(load_config("pendulum"))
+    assert "no checkpoint yet" in errors([f"--logdir={run.path}", "--outdir=out"], tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_environment_without_frames_ends_with_a_message(tmp_path, run):
+    (tmp_path / "blind.py").write_text(BLIND)
+    blind = copied(run, tmp_path / "run", env="blind:Blind-v0")
+    message = errors([f"--logdir={blind.path}", "--outdir=out"], tmp_path)
+    assert (
+        "'Blind-v0' can't be recorded: it has no rgb_array rendering, which gives pixels (only ansi)"
+        in message
+    )
+
+
+def test_an_environment_that_fails_to_render_raises(tmp_path, run, monkeypatch):
+    (tmp_path / "broken.py").write_text(
+        BLIND.replace("Blind", "Broken").replace("ansi", "rgb_array")
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    broken = copied(run, tmp_path / "run", env="broken:Broken-v0")
+    with pytest.raises(
+        UsageError, match="^environment 'Broken-v0' can't be rendered: RuntimeError: no paint$"
+    ):
+        visualize(broken, tmp_path / "out")
+
+
+def test_a_checkpoint_that_does_not_fit_raises(tmp_path, run):
+    other = copied(run, tmp_path / "run", layers=(8,))
+    with pytest.raises(
+        UsageError, match="step-3000 does not fit the configuration, or is damaged: "
+    ):
+        visualize(other, tmp_path / "out", episodes=1)
+    unnormalized = copied(run, tmp_path / "more", layers=(64, 64, 64))
+    with pytest.raises(UsageError, match="does not fit"):
+        visualize(unnormalized, tmp_path / "out", episodes=1)
+
+
+BLIND = """
+import gymnasium
+
+class Blind(gymnasium.Env):
+    metadata = {"render_modes": ["ansi"]}
+    observation_space = gymnasium.spaces.Box(-1, 1, [3])
+    action_space = gymnasium.spaces.Box(-2, 2, [1])
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+    def reset(self, seed=None, options=None):
+        return self.observation_space.low, {}
+    def render(self):
+        raise RuntimeError("no paint")
+
+gymnasium.register("Blind-v0", Blind)
+"""
+
+
+def copied(run, path, **settings):
+    """The same checkpoints with another configuration."""
+    shutil.copytree(run.path, path)
+    copy = RunDirectory(path)
+    copy.prepare(run.load_config(**settings))
+    return copy
+
+
+@pytest.mark.skipif(
+    ctypes.util.find_library("OSMesa") is None,
+    reason="needs libosmesa6, as a machine without a display",
+)
+def test_mujoco(tmp_path):
+    run = trained(tmp_path / "run", "cheetah", max_episode_steps=20, minibatch_size=50, steps=1000)
+    report = visualize(run, tmp_path / "out")
+    assert report["logged"] == {name: report[name] for name in report["logged"]}
+    frames = read(tmp_path / "out" / "episode-02.mp4")[1]
+    assert frames.shape == (21, 480, 480, 3)
+    assert frames[0].std() > 20

@@ -1,0 +1,137 @@
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pydantic
+import pytest
+
+from agents.settings.config import Config
+from agents.settings.config_file import load_config
+
+
+def test_every_setting_is_described_and_bounded():
+    for name, field in Config.model_fields.items():
+        assert field.description and field.description.endswith("."), name
+        bounded = field.metadata or field.annotation is bool or "Literal" in str(field.annotation)
+        assert bounded, f"{name} has no bound"
+        assert not field.is_required()
+        Config.model_validate({name: field.default})
+
+
+def test_defaults():
+    config = Config()
+    assert (config.env, config.steps, config.layers, config.learning_rate) == (
+        "Pendulum-v1",
+        100_000,
+        (64, 64),
+        3e-4,
+    )
+
+
+def test_is_immutable():
+    with pytest.raises(pydantic.ValidationError):
+        load_config().seed = 3
+
+
+@pytest.mark.parametrize(
+    "overrides, expected",
+    [
+        ({"learning_rate": "1e-3"}, {"learning_rate": 1e-3}),
+        ({"steps": "1e6"}, {"steps": 1_000_000}),
+        ({"steps": 1e6}, {"steps": 1_000_000}),
+        ({"seed": np.int64(7), "discount": np.float64(0.5)}, {"seed": 7, "discount": 0.5}),
+        ({"normalize_reward": "false"}, {"normalize_reward": False}),
+        ({"layers": [32, 16]}, {"layers": (32, 16)}),
+        ({"layers": []}, {"layers": ()}),
+        ({"env_kwargs": {"range": (0.2, np.float64(1))}}, {"env_kwargs": {"range": [0.2, 1.0]}}),
+    ],
+)
+def test_overrides_are_parsed(overrides, expected):
+    config = load_config("cartpole", **overrides)
+    for name, value in expected.items():
+        assert getattr(config, name) == value
+        assert type(getattr(config, name)) is type(value)
+
+
+def test_unknown_setting_from_python(refused):
+    assert refused(learing_rate=1) == [
+        "unknown setting 'learing_rate'; did you mean 'learning_rate'?"
+    ]
+    assert refused(xyzzy=1) == ["unknown setting 'xyzzy'"]
+
+
+@pytest.mark.parametrize(
+    "overrides, message",
+    [
+        (
+            {"learning_rate": "fast"},
+            "learning_rate: expected a number above 0 and at most 1, got 'fast'",
+        ),
+        ({"learning_rate": 2.0}, "learning_rate: expected a number above 0 and at most 1, got 2.0"),
+        (
+            {"learning_rate": float("nan")},
+            "learning_rate: expected a number above 0 and at most 1, got nan",
+        ),
+        ({"num_envs": 0}, "num_envs: expected an integer from 1 to 65536, got 0"),
+        ({"num_envs": 1.5}, "num_envs: expected an integer from 1 to 65536, got 1.5"),
+        ({"epochs": True}, "epochs: expected an integer from 1 to 10000, got True"),
+        ({"seed": None}, "seed: expected an integer from 0 to 2147483647, got None"),
+        (
+            {"normalize_reward": "perhaps"},
+            "normalize_reward: expected true or false, got 'perhaps'",
+        ),
+        (
+            {"activation": "tan"},
+            "activation: expected one of tanh, relu, elu, silu, gelu, got 'tan'",
+        ),
+        ({"env": 3}, "env: expected a string, got 3"),
+        ({"env": ""}, "env: expected a string, got ''"),
+        (
+            {"layers": (64, 0)},
+            "layers: expected a list such as [64, 64], each item an integer from 1 to 65536, got (64, 0)",
+        ),
+        (
+            {"layers": "64"},
+            "layers: expected a list such as [64, 64], each item an integer from 1 to 65536, got '64'",
+        ),
+        (
+            {"env_kwargs": 3},
+            'env_kwargs: expected a dictionary of plain data such as {"g": 9.81}, got 3',
+        ),
+    ],
+)
+def test_wrong_values(overrides, message, refused):
+    assert refused(**overrides) == [message]
+
+
+@pytest.mark.parametrize(
+    "value", [np.zeros((30, 30)), {"a": object()}, {"a": float("nan")}, {1: 2}, {"a": np.int64(3)}]
+)
+def test_constructor_arguments_that_cannot_be_saved_are_refused(value, refused):
+    [line] = refused(env_kwargs=value)
+    assert line.startswith(
+        'env_kwargs: expected a dictionary of plain data such as {"g": 9.81}, got '
+    )
+    assert len(line) < 150
+
+
+def test_many_errors_take_three_lines(refused):
+    lines = refused(seed=-1, epochs=0, steps=0, discount=2, layers=3)
+    assert len(lines) == 3
+    assert lines[2] == "and 3 more"
+
+
+def test_import_needs_neither_gymnasium_nor_tensorflow():
+    code = textwrap.dedent("""
+        import sys
+        import agents.settings.config, agents.settings.command_line, agents.settings.config_file
+        assert "gymnasium" not in sys.modules
+        from agents.backends.backend import make_backend
+        make_backend(agents.load_config("pendulum")).check()
+        assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+    """)
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert time.monotonic() - start < 5

@@ -1,0 +1,260 @@
+import os
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+import agents
+from agents.settings.config import Config
+from agents.settings.config_file import PRESETS, load_config, preset_names, save_config
+
+MUJOCO = [  # "mujoco" is what the others extend.
+    "ant",
+    "cheetah",
+    "hopper",
+    "humanoid",
+    "humanoid_standup",
+    "inverted_double_pendulum",
+    "inverted_pendulum",
+    "mujoco",
+    "pusher",
+    "reacher",
+    "swimmer",
+    "walker",
+]
+ATARI = ["breakout", "pong"]
+OTHERS = [
+    "acrobot",
+    "bipedal_walker",
+    "cartpole",
+    "default",
+    "dm_cartpole_swingup",
+    "dm_cheetah_run",
+    "half_cheetah_bullet",
+    "inverted_pendulum_bullet",
+    "lunar_lander",
+    "minigrid_empty",
+    "mountain_car_continuous",
+    "pendulum",
+    "pendulum_no_velocity",
+]
+SYSTEMS = ["batch_ppo", "cleanrl_atari", "cleanrl_continuous", "sb3", "skrl"]
+
+AWKWARD = "?:-,[]{}#&*!|>'\"%@`\\ \n\t~=<0a"
+TEXTS = (
+    st.text(AWKWARD, max_size=5)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+    | st.sampled_from(
+        [
+            "1e-4",
+            "yes",
+            "null",
+            "~",
+            "0x1f",
+            "0o17",
+            "1_000",
+            "12:30:45",
+            "2001-01-01",
+            "<<",
+            "=",
+            "- a",
+            "a: b",
+            "#",
+            "!!python/x",
+            "?x",
+        ]
+    )
+)
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+CONFIGS = st.builds(
+    Config,
+    env=TEXTS.filter(bool),
+    env_kwargs=st.dictionaries(TEXTS, PLAIN, max_size=4),
+    env_backend=st.sampled_from(["process", "inline", "envpool", "tf"]),
+    steps=st.integers(1, 10**15),
+    learning_rate=st.floats(0, 1, exclude_min=True),
+    adam_epsilon=st.floats(0, 1, exclude_min=True),
+    discount=st.floats(0, 1),
+    initial_log_std=st.floats(-20, 20),
+    observ_clip=st.floats(0, 1e9, exclude_min=True),
+    normalize_reward=st.booleans(),
+    layers=st.lists(st.integers(1, 65_536), max_size=5).map(tuple),
+    seed=st.integers(0, 2**31 - 1),
+)
+
+
+def test_presets_are_complete():
+    assert preset_names() == sorted(MUJOCO + ATARI + OTHERS + SYSTEMS)
+
+
+@pytest.mark.parametrize("name", MUJOCO + ATARI + OTHERS + SYSTEMS)
+def test_preset_loads_and_states_environment_and_steps(name):
+    config = load_config(name)
+    text = (PRESETS / f"{name}.yaml").read_text()
+    assert text.startswith("# ")
+    assert "\nenv: " in text
+    assert "\nsteps: " in text or "\nextends: " in text
+    assert {"env", "steps"} <= config.model_fields_set
+    for setting in config.model_fields_set - {"env", "steps"}:
+        assert getattr(config, setting) != Config.model_fields[setting].default, (
+            f"{setting} repeats the default"
+        )
+
+
+@pytest.mark.parametrize("family", [MUJOCO, ATARI])
+def test_presets_of_a_family_share_one_set_of_settings(family):
+    different = [load_config(name).model_dump(exclude={"env"}) for name in family]
+    assert all(settings == different[0] for settings in different)
+
+
+def test_load_config_is_public():
+    assert agents.load_config is load_config
+
+
+def test_settings_from_a_file(write_file):
+    config = load_config(write_file("env: Acrobot-v1\nlearning_rate: 1e-4\nlayers: [8]\n"))
+    assert (config.env, config.learning_rate, config.layers) == ("Acrobot-v1", 1e-4, (8,))
+    assert load_config(str(write_file("seed: 3")), seed=4).seed == 4
+
+
+def test_unknown_preset(refused):
+    lines = refused("pendulm")
+    assert lines[0] == "unknown preset 'pendulm'; did you mean 'pendulum'?"
+    assert lines[1].startswith("presets: acrobot, ant, ")
+    assert "did you mean 'pendulum'" in refused("Pendulum")[0]
+
+
+def test_unknown_setting_in_a_file_names_the_file(refused, write_file):
+    path = write_file("learing_rate: 1e-3")
+    assert refused(path) == [
+        f"unknown setting 'learing_rate' in {path}; did you mean 'learning_rate'?"
+    ]
+    assert refused(write_file("1: 2")) == [f"unknown setting '1' in {path}"]
+
+
+def test_wrong_value_in_a_file_names_the_file(refused, write_file):
+    path = write_file("seed: some")
+    assert refused(path) == [
+        f"seed in {path}: expected an integer from 0 to 2147483647, got 'some'"
+    ]
+    assert refused(path, seed=-1) == ["seed: expected an integer from 0 to 2147483647, got -1"]
+
+
+def test_constructor_arguments_nested_too_deeply(refused, write_file):
+    path = write_file("env_kwargs: &a {b: *a}")
+    assert refused(path) == [f"env_kwargs in {path}: nested too deeply, or contained in itself"]
+    assert refused(write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")) == [
+        f"can't read {path}: nested too deeply"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", "expected lines such as 'steps: 100000', got nothing"),
+        ("- a", "expected lines such as 'steps: 100000', got list"),
+        ("steps: 1\nseed: 2\nsteps: 3", 'line 3: found duplicate key "steps"'),
+        ("steps: [1", "line 1: "),
+        ("steps: 1\n seed: 2", "line 2: "),
+        (
+            "env: !!python/object/apply:os.system ['true']",
+            "line 1: could not determine a constructor",
+        ),
+        ("env: a\x07", "special characters are not allowed"),
+    ],
+)
+def test_files_that_are_not_settings(text, problem, refused, write_file):
+    path = write_file(text)
+    [line] = refused(path)
+    assert line.startswith(f"can't read {path}")
+    assert problem in line
+
+
+def test_files_that_cannot_be_read(tmp_path, refused):
+    assert refused(tmp_path / "none.yaml") == [
+        f"can't read {tmp_path}/none.yaml: No such file or directory"
+    ]
+    assert refused(tmp_path) == [f"can't read {tmp_path}: Is a directory"]
+    (tmp_path / "image.yaml").write_bytes(b"\x89PNG\xff")
+    assert "can't decode" in refused(tmp_path / "image.yaml")[0]
+
+
+@settings(deadline=None, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(config=CONFIGS)
+def test_saving_and_loading_preserves_all_settings(config, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "saved.yaml"
+    save_config(config, path)
+    loaded = load_config(path)
+    assert loaded == config
+    assert repr(loaded) == repr(config), "types and signs of zeros"
+
+
+def test_saved_file_is_readable(tmp_path):
+    save_config(
+        load_config("pendulum", env_kwargs={"g": 9.81, "a": [1, {"b": None}]}),
+        tmp_path / "config.yaml",
+    )
+    lines = (tmp_path / "config.yaml").read_text().splitlines()
+    keys = [line.partition(":")[0] for line in lines if not line.startswith((" ", "-"))]
+    assert keys == list(Config.model_fields)
+    assert lines[lines.index("layers:") :][1:3] == ["- 64", "- 64"]
+    assert os.listdir(tmp_path) == ["config.yaml"]
+
+
+def test_a_file_inherits_the_settings_of_the_preset_that_it_extends(write_file):
+    config = load_config(write_file("extends: pendulum_no_velocity\nseed: 3\n"))
+    base = load_config("pendulum_no_velocity")
+    assert config == base.model_copy(update={"seed": 3})
+    assert config.model_fields_set == base.model_fields_set | {"seed"}
+
+
+def test_settings_of_a_file_override_those_of_the_preset_that_it_extends(write_file):
+    path = write_file("""
+        extends: mujoco
+        discount: 0.5
+        layers: [8]
+    """)
+    config = load_config(path, layers=(16,))
+    base = load_config("mujoco")
+    assert base.discount == 0.995 and base.num_envs == 16
+    assert config == base.model_copy(update={"discount": 0.5, "layers": (16,)})
+
+
+def test_a_saved_file_extends_nothing(tmp_path):
+    save_config(load_config("ant"), tmp_path / "config.yaml")
+    assert "extends" not in (tmp_path / "config.yaml").read_text()
+    assert load_config(tmp_path / "config.yaml") == load_config("ant")
+
+
+@pytest.mark.parametrize(
+    "base, got",
+    [
+        ("mujocco", "'mujocco'; did you mean 'mujoco'?"),
+        ("nothing_alike", "'nothing_alike'"),
+        ("configs/mujoco.yaml", "'configs/mujoco.yaml'"),
+        ("[mujoco, ant]", "['mujoco', 'ant']"),
+        ("3", "3"),
+    ],
+)
+def test_only_presets_can_be_extended(base, got, refused, write_file):
+    path = write_file(f"extends: {base}")
+    assert refused(path)[0] == f"extends in {path}: expected a preset, got {got}"
+
+
+def test_a_preset_that_extends_another_cannot_be_extended(refused, write_file):
+    path = write_file("extends: ant")
+    assert refused(path) == [
+        f"extends in {path}: preset 'ant' already extends 'mujoco'; extend that instead"
+    ]
+
+
+def test_extends_is_no_setting(refused):
+    assert refused(extends="mujoco") == ["unknown setting 'extends'"]

@@ -1,0 +1,53 @@
+import pytest
+
+from agents.settings.config_file import load_config
+
+
+@pytest.mark.parametrize(
+    "size, nearest", [(60, 64), (100, 128), (4096, 2048), (3, 2), (2000, 2048)]
+)
+def test_minibatches_divide_a_rollout(size, nearest, refused):
+    first, second = refused("default", minibatch_size=size)
+    assert first == (
+        f"minibatch_size: {size} does not divide the 2048 steps of a rollout (8 num_envs x 256 rollout_length)"
+    )
+    assert second == f"the nearest size that does is {nearest}"
+    assert load_config("default", minibatch_size=nearest).minibatch_size == nearest
+
+
+def test_sequences_divide_rollouts_and_minibatches(refused):
+    assert load_config("default", recurrent="gru").sequence_length == 0
+    assert load_config("default", recurrent="gru", sequence_length=32).sequence_length == 32
+    lines = refused("default", recurrent="gru", sequence_length=48)
+    assert "sequences of 48 steps" in lines[0]
+    assert lines[1] == "the longest that does is 64; 0 selects it"
+
+
+def test_a_critic_learning_rate_needs_separate_torsos(refused):
+    (line,) = refused("pendulum", critic_learning_rate=1e-3, shared_torso=True)
+    assert line.startswith("critic_learning_rate:")
+    assert "shared_torso" in line
+
+
+@pytest.mark.parametrize(
+    "name, suggestion",
+    [("pppo", "; did you mean 'ppo'?"), ("PPO", "; did you mean 'ppo'?"), ("sac", "")],
+)
+def test_unknown_algorithms(name, suggestion, refused):
+    assert refused(algorithm=name) == [
+        f"algorithm: unknown algorithm '{name}'{suggestion}",
+        "expected ppo, or my_module:MyAlgorithm",
+    ]
+
+
+def test_unknown_networks(refused):
+    assert refused(network="natur") == [
+        "network: unknown network 'natur'; did you mean 'nature'?",
+        "expected feed_forward, nature, impala, or my_module:my_function",
+    ]
+
+
+@pytest.mark.parametrize("setting, known", [("algorithm", "ppo"), ("network", "impala")])
+def test_algorithm_and_network_may_be_entry_points(setting, known):
+    for name in (known, "my_module:Name", "my_package.my_module:name"):
+        assert getattr(load_config(**{setting: name}), setting) == name

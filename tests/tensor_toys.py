@@ -1,0 +1,222 @@
+"""Toys in TensorFlow for tests: environments in the graph, and learners that train together."""
+
+import threading
+
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents.graph.in_graph_env import InGraphEnv
+from agents.graph.transition import StepResult
+from agents.learning.reduction import Reducer
+from agents.tensor_envs import TensorEnv
+from tests.toys import COUNTS, FORCE, TWO_CHOICES, UNBOUNDED
+
+
+def leaf_counts(count):
+    """Observations of the space `COUNTS`, structure [B, ...], for counts, int64 [B]."""
+    image = tf.tile(tf.cast(count, tf.uint8)[:, None, None], [1, 4, 4])
+    wide = tf.tile(tf.cast(count, tf.float32)[:, None], [1, 64])
+    return {"image": image, "number": count, "pair": (tf.cast(count, tf.float64), wide)}
+
+
+class CountingTensorEnv(TensorEnv):
+    """Observes its step count in every leaf; terminates after a known number of steps."""
+
+    observation_space = COUNTS
+
+    def __init__(self, durations, action_space=TWO_CHOICES, reward=None):
+        """Initializes the environment.
+
+        Args:
+          durations: Length of the episodes of each environment.
+          action_space: Any space.
+          reward: Function of the actions [B, ...] that returns rewards [B]; by default they are 1.
+        """
+        self.action_space = action_space
+        self._durations = tf.constant(durations, tf.int64)
+        self._reward = reward or (lambda action: tf.ones(self._durations.shape))
+
+    def initial_state(self, uniform):
+        return {"count": tf.zeros_like(self._durations)}
+
+    def step(self, state, action, uniform):
+        count = state["count"] + 1
+        return {"count": count}, self._reward(action), count == self._durations
+
+    def observe(self, state):
+        return leaf_counts(state["count"])
+
+
+def draw(space, uniform):
+    """Random elements of a space, structure [B, ...]; those of a Box are between -2 and 2."""
+    if isinstance(space, spaces.Dict):
+        return {key: draw(child, uniform) for key, child in space.items()}
+    if isinstance(space, spaces.Discrete):
+        return tf.cast(tf.floor(uniform(0, int(space.n))), tf.int64)
+    return tf.cast(uniform(-2, 2, space.shape), tf.as_dtype(space.dtype))
+
+
+class RandomTensorEnv(TensorEnv):
+    """Random observations, and rewards around the action; episodes have random lengths.
+
+    Attributes:
+      fault: Reward of one step in place of the random one, NaN for example; a variable, which can
+        change without another compilation.
+    """
+
+    def __init__(
+        self,
+        durations=(1, 8),
+        fault_at=0,
+        fault_row=0,
+        observation_space=UNBOUNDED,
+        action_space=FORCE,
+    ):
+        """Initializes the environment.
+
+        Args:
+          durations: Smallest and largest length of episodes, which terminate.
+          fault_at: Step of every episode that returns the fault; 0 for none.
+          fault_row: The environment that does.
+          observation_space: A Box, Discrete, or dictionary of them.
+          action_space: A Box or Discrete.
+        """
+        self.observation_space, self.action_space = observation_space, action_space
+        self.fault = tf.Variable(np.nan)
+        self._durations, self._fault_at, self._fault_row = durations, fault_at, fault_row
+
+    def initial_state(self, uniform):
+        low, high = self._durations
+        left = tf.floor(uniform(low, high + 1))
+        observ = draw(self.observation_space, uniform)
+        return {"observ": observ, "left": left, "steps": tf.zeros_like(left)}
+
+    def step(self, state, action, uniform):
+        after = {
+            "observ": draw(self.observation_space, uniform),
+            "left": state["left"] - 1,
+            "steps": state["steps"] + 1,
+        }
+        rows = tf.range(action.shape[0])
+        faulty = (after["steps"] == self._fault_at) & (rows == self._fault_row)
+        force = tf.reshape(tf.cast(action, tf.float32), [action.shape[0], -1])[:, 0]  # [B]
+        reward = force + tf.cast(uniform(-1, 1), tf.float32)
+        return after, tf.where(faulty, self.fault, reward), after["left"] == 0
+
+    def observe(self, state):
+        return state["observ"]
+
+
+class CountingInGraphEnv(InGraphEnv):
+    """The least that a batch of environments in the graph implements; see `CountingTensorEnv`.
+
+    Rewards are the counts; a seed is the count that a reset starts at.
+    """
+
+    def __init__(self, durations, info_keys=()):
+        """Creates the variables; `durations` are the lengths of the episodes of each environment."""
+        super().__init__(len(durations), COUNTS, TWO_CHOICES, info_keys)
+        self._durations = tf.constant(durations, tf.int64)
+        self._count = tf.Variable(tf.zeros_like(self._durations), trainable=False)
+
+    def step(self, action):
+        count = self._count + 1
+        done = count == self._durations
+        self._count.assign(tf.where(done, tf.zeros_like(count), count))
+        return StepResult(
+            observ=leaf_counts(tf.convert_to_tensor(self._count)),
+            reward=tf.cast(count, tf.float32),
+            terminated=done,
+            truncated=tf.zeros_like(done),
+            final_observ=leaf_counts(count),
+            extras={key: 10 * tf.cast(count, tf.float32) for key in self.extras},
+        )
+
+    def _reset(self, mask, seed):
+        self._count.assign(tf.where(mask, tf.maximum(seed, 0), self._count))
+        self._assign(self.observ, leaf_counts(tf.convert_to_tensor(self._count)))
+        self._clear(mask)
+        return tf.nest.map_structure(tf.convert_to_tensor, self.observ)
+
+
+class LearnerGroup:
+    """Learners in threads of this process, each with a reducer that exchanges tensors with the others.
+
+    They run eagerly: a graph's own threads might all wait for the others.
+
+    Attributes:
+      reducers: A reducer for each learner.
+    """
+
+    def __init__(self, num_learners=2):
+        """Creates the reducers."""
+        self.reducers = [GroupReducer(self, index) for index in range(num_learners)]
+        self._tensors = [None] * num_learners
+        self._barrier = threading.Barrier(num_learners, timeout=60)
+
+    def run(self, *functions):
+        """Calls a function for each learner, all at the same time; returns their results."""
+        results, errors = [None] * len(functions), []
+
+        def run(index, function):
+            try:
+                results[index] = function()
+            except BaseException as error:
+                errors.append(error)
+                self._barrier.abort()
+
+        threads = [
+            threading.Thread(target=run, args=arguments) for arguments in enumerate(functions)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return results
+
+    def exchange(self, index, tensors):
+        """Returns the tensors of all learners, once each of them has called this."""
+        self._tensors[index] = tensors
+        self._barrier.wait()
+        tensors = list(self._tensors)
+        self._barrier.wait()
+        return tensors
+
+
+class GroupReducer(Reducer):
+    """The reducer of one of the learners of a `LearnerGroup`."""
+
+    compiles = False
+
+    def __init__(self, group, index):
+        """Initializes the reducer of learner `index`."""
+        self._group, self._index = group, index
+
+    def mean(self, tensors):
+        return tf.nest.map_structure(
+            lambda *each: tf.add_n(each) / len(each), *self._group.exchange(self._index, tensors)
+        )
+
+    def sum(self, tensors):
+        return tf.nest.map_structure(
+            lambda *each: tf.add_n(each), *self._group.exchange(self._index, tensors)
+        )
+
+
+class PlainGraphReducer(Reducer):
+    """The identity, in an operation that XLA can't compile, as communication would be."""
+
+    compiles = False
+
+    def mean(self, tensors):
+        return tf.nest.map_structure(self._identity, tensors)
+
+    def sum(self, tensors):
+        return tf.nest.map_structure(self._identity, tensors)
+
+    def _identity(self, tensor):
+        result = tf.numpy_function(lambda array: array, [tensor], tensor.dtype)
+        return tf.ensure_shape(result, tensor.shape)

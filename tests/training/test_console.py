@@ -1,0 +1,45 @@
+import io
+import sys
+
+from agents.training.console import Console
+
+SCORE = {"eval/return_mean": -150.04, "eval/return_std": 20.06, "eval/length_mean": 200.0}
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_prints_a_line_for_every_evaluation(capsys):
+    console = Console(100_000, 0)
+    console.evaluated(10_000, 2_000.0, SCORE)
+    console.update(20_000, {"episode/return": -1234.56})
+    console.evaluated(100_000, 2_500.4, SCORE)
+    console.close()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "step 10,000: evaluation -150.0 +- 20.1, training episodes not reported yet, 2,000 steps/s, 45 s left",
+        "step 100,000: evaluation -150.0 +- 20.1, training episodes -1234.6, 2,500 steps/s, done",
+    ]
+
+
+def test_shows_a_progress_bar_on_a_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    console = Console(100_000, 40_000)
+    console.update(50_000, {"episode/return": -321.0, "losses/policy": 0.1})
+    console.evaluated(60_000, 2_000.0, SCORE)
+    console.close()
+    shown = terminal.getvalue()
+    assert shown.count("\n") <= 1  # At the end of the bar.
+    last = shown.rstrip("\n").rpartition("\r")[2]
+    for part in (
+        "60,000 of 100,000 steps",
+        "return=-321.0",
+        "evaluation=-150.0",
+        "steps/s",
+        "left",
+    ):
+        assert part in last

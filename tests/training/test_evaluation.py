@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.policies.policy import Policy
+from agents.settings.config_file import load_config
+from agents.tensor_envs import InGraphTensorEnv
+from agents.training.evaluation import Evaluation, Scores
+from agents.vector.batch_env import BatchEnv
+from tests.tensor_toys import RandomTensorEnv
+from tests.toys import FORCE, UNBOUNDED, CountingEnv, RandomEnv
+
+
+def make_env(longest=120):
+    """Seeds determine the lengths of episodes; rewards depend on the actions."""
+    return RandomEnv(durations=(1, longest), ending="both")
+
+
+def make_policy():
+    policy = Policy(UNBOUNDED, FORCE, load_config("default", layers=(4,)))
+    for variable in policy.network.variables().values():
+        variable.assign(variable + 0.2)
+    return policy
+
+
+def test_each_environment_counts_for_one_episode_as_in_a_plain_loop():
+    policy, seeds = make_policy(), np.arange(12)
+    evaluation = Evaluation(
+        InGraphBatchEnv(BatchEnv([make_env() for _ in seeds], blocking=True)), policy, seeds
+    )
+    returns, lengths = [], []
+    for seed in seeds:
+        env, total, length, done = make_env(), 0.0, 0, False
+        observ, _ = env.reset(seed=int(seed))
+        while not done:
+            _, action, _ = policy.act(tf.constant(observ[None]), deterministic=True)
+            observ, reward, terminated, truncated, _ = env.step(action[0].numpy())
+            total, length, done = total + reward, length + 1, terminated or truncated
+        returns.append(total)
+        lengths.append(length)
+    assert min(lengths) < 50 < 100 < max(lengths)
+    for _ in range(2):  # Evaluations are equal.
+        scores = evaluation.run()
+        np.testing.assert_array_equal(scores.lengths, lengths)
+        np.testing.assert_allclose(scores.returns, returns, rtol=1e-5, atol=1e-4)
+
+
+def test_a_compiled_evaluation_equals_a_plain_loop():
+    policy, seeds = make_policy(), np.arange(12)
+    evaluation = Evaluation(InGraphTensorEnv(RandomTensorEnv((1, 120)), 12), policy, seeds)
+    returns, lengths = np.zeros(12), np.zeros(12, int)
+    envs, running = InGraphTensorEnv(RandomTensorEnv((1, 120)), 12), np.ones(12, bool)
+    observ = envs.reset(seed=tf.constant(seeds))
+    while running.any():
+        _, action, _ = policy.act(observ, deterministic=True)
+        result = envs.simulate(action)
+        observ = tf.convert_to_tensor(envs.observ)
+        returns += np.where(running, result.reward, 0)
+        lengths += running
+        running &= ~result.terminated.numpy()
+    assert min(lengths) < 50 < 100 < max(lengths)
+    for _ in range(2):
+        scores = evaluation.run()
+        np.testing.assert_array_equal(scores.lengths, lengths)
+        np.testing.assert_allclose(scores.returns, returns, rtol=1e-5, atol=1e-4)
+
+
+def test_unfinished_episodes_issue_a_warning(monkeypatch):
+    monkeypatch.setattr("agents.training.evaluation.LONGEST_EPISODE", 100)
+    endless = CountingEnv((), UNBOUNDED, FORCE, reward=lambda steps, action: 2.0)
+    envs = [endless, make_env(30)]
+    evaluation = Evaluation(
+        InGraphBatchEnv(BatchEnv(envs, blocking=True)), make_policy(), np.arange(2)
+    )
+    with pytest.warns(UserWarning, match="1 evaluation episodes .* --max-episode-steps"):
+        scores = evaluation.run()
+    assert (scores.returns[0], scores.lengths[0]) == (200, 100)
+    assert scores.lengths[1] <= 30
+
+
+def test_scalars_of_scores():
+    scores = Scores(np.array([1, 2, 6], np.float32), np.array([10, 20, 60], np.int32))
+    assert scores.scalars() == {
+        "eval/return_mean": 3.0,
+        "eval/return_std": pytest.approx(np.sqrt(14 / 3)),
+        "eval/length_mean": 30.0,
+    }
+
+
+def test_progress_is_reported_after_every_graph_call():
+    envs = InGraphTensorEnv(RandomTensorEnv((1, 120)), 12)
+    reports = []
+    lengths = (
+        Evaluation(envs, make_policy(), np.arange(12))
+        .run(lambda *report: reports.append(report))
+        .lengths
+    )
+    assert reports == [
+        (steps, int(np.sum(lengths <= steps))) for steps in range(50, max(lengths) + 50, 50)
+    ]
+
+
+def test_evaluations_reset_the_recurrent_state():
+    config = load_config("default", layers=(4,), recurrent="gru")
+    policy = Policy(UNBOUNDED, FORCE, config)
+    evaluation = Evaluation(InGraphTensorEnv(RandomTensorEnv((1, 120)), 4), policy, np.arange(4))
+    one, other = evaluation.run(), evaluation.run()
+    np.testing.assert_array_equal(one.returns, other.returns)
+    np.testing.assert_array_equal(one.lengths, other.lengths)

@@ -1,0 +1,232 @@
+import contextlib
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from tensorflow.python.framework import op_callbacks
+
+from agents.backends.backend import make_backend
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.settings.config_file import load_config
+from agents.training.checkpoint import fingerprint
+from agents.training.learner import Learner, to_graph
+from tests.training.learners import make_learner, make_random_env, make_tensor_env
+
+
+@pytest.fixture(scope="module", params=[make_random_env, make_tensor_env])
+def learner(request):
+    """A learner after four iterations; observations are a Dict with float64."""
+    learner = make_learner(request.param)
+    learner.seconds = []
+    for _ in range(4):
+        start = time.perf_counter()
+        learner.iterate()
+        learner.seconds.append(time.perf_counter() - start)
+    return learner
+
+
+@contextlib.contextmanager
+def executed():
+    """Names of everything TensorFlow executes eagerly: operations, and graphs as functions."""
+    names = []
+
+    def callback(op_type, inputs, attrs, outputs, op_name=None, graph=None):
+        if graph is None:
+            names.append(op_type.decode() if isinstance(op_type, bytes) else op_type)
+
+    op_callbacks.add_op_callback(callback)
+    try:
+        yield names
+    finally:
+        op_callbacks.remove_op_callback(callback)
+
+
+def test_an_iteration_is_one_graph_call_for_every_rollout_length(learner):
+    executions = {}
+    for length in (8, 32):
+        one = learner if length == 8 else make_learner(learner.make_env, rollout_length=length)
+        one.iterate()  # Traces and compiles.
+        with executed() as names:
+            one.iterate()
+        graphs = [name for name in names if name.startswith("__inference")]
+        assert len(graphs) == 1 and "collect_and_learn" in graphs[0]
+        executions[length] = sorted(name for name in names if name not in graphs)
+    assert executions[8] == executions[32]
+    assert len(executions[8]) < 30  # The results are read.
+
+
+def test_only_the_first_iteration_compiles(learner):
+    first, *later = learner.seconds
+    assert sum(later) < first / 2
+
+
+def test_an_iteration_learns_from_steps_of_all_environments(learner):
+    before, weights = learner.step, fingerprint(learner.variables())
+    learner.iterate()
+    assert learner.step == before + 16
+    assert fingerprint(learner.variables()) != weights
+
+
+def test_evaluation_changes_nothing_but_the_best_score(learner):
+    everything = {
+        **learner.variables(),
+        "samples": learner._algorithm._samples,
+        "observ": learner._envs.observ["speed"],
+    }
+    first, _ = learner.evaluate()
+    before = fingerprint(everything)
+    second, is_best = learner.evaluate()
+    assert fingerprint(everything) == before
+    assert first == second
+    assert not is_best
+    assert set(first) == {"eval/return_mean", "eval/return_std", "eval/length_mean"}
+    assert first["eval/length_mean"] == 5
+
+
+def test_the_best_score_is_kept(learner):
+    best = learner.variables()["run/best"]
+    best.assign(-np.inf)
+    score, is_best = learner.evaluate()
+    assert is_best and float(best) == score["eval/return_mean"]
+    best.assign(100.0)
+    assert not learner.evaluate()[1]
+    assert float(best) == 100
+
+
+def test_report_has_the_documented_scalars(learner):
+    learner.report()
+    histories = [getattr(env, "history", ()) for env in learner.train_envs]
+    before = [len(history) for history in histories]
+    for _ in range(2):
+        learner.iterate()
+    scalars = learner.report()
+    assert set(scalars) == {
+        "episode/return", "episode/length", "perf/steps_per_second",
+        "losses/policy", "losses/value", "losses/entropy", "losses/approx_kl", "losses/clip_fraction",
+        "losses/explained_variance", "losses/gradient_norm", "losses/epochs", "schedule/learning_rate",
+    }  # fmt: skip
+    assert scalars["episode/length"] == 5
+    if learner.make_env is make_random_env:
+        returns = [
+            sum(step.reward for step in history[end - 4 : end + 1])
+            for history, start in zip(histories, before, strict=True)
+            for end in range(start, len(history))
+            if history[end].truncated
+        ]
+        assert scalars["episode/return"] == pytest.approx(np.mean(returns), rel=1e-5)
+    else:
+        assert -5 <= scalars["episode/return"] <= 10
+    assert scalars["perf/steps_per_second"] == learner.rate > 0
+
+
+def test_histograms_have_the_documented_arrays(learner):
+    arrays = learner.arrays()
+    rollout = {
+        name.removeprefix("rollout/"): array
+        for name, array in arrays.items()
+        if name.startswith("rollout/")
+    }
+    assert set(rollout) == {
+        "action", "log_prob", "mode", "probability", "observ", "normalized_observ", "reward", "value", "advantage",
+        "return",
+    }  # fmt: skip
+    assert rollout["observ"].size == 16 * 5
+    normalizers = {name: array for name, array in arrays.items() if name.startswith("normalizers/")}
+    assert set(normalizers) == {
+        f"normalizers/{name}" for name in ("observ_mean", "observ_std", "return_std")
+    }
+    np.testing.assert_allclose(
+        normalizers["normalizers/observ_mean"], learner.variables()["normalize_observ/mean"]
+    )
+    for kind in ("weights", "gradients"):
+        names = {name for name in arrays if name.startswith(f"{kind}/")}
+        assert names == {
+            f"{kind}/{net}/{layer}/{part}"
+            for net in ("policy", "value")
+            for layer in ("hidden_0", "output")
+            for part in ("kernel", "bias")
+        }
+        assert any(np.any(arrays[name]) for name in names)
+
+
+def test_seeds_of_episodes_depend_only_on_the_seed_and_the_step(learner):
+    def first_observations():
+        learner.begin_episodes()
+        return learner._envs.observ["speed"].numpy()
+
+    first = first_observations()
+    np.testing.assert_array_equal(first_observations(), first)
+    assert (first[0] != first[1]).any()
+    np.testing.assert_array_equal(learner.variables()["normalize_reward/sums"], [0, 0])
+    learner.iterate()
+    assert (learner.variables()["normalize_reward/sums"].numpy() != 0).any()
+    assert (first_observations() != first).all()
+    np.testing.assert_array_equal(learner.variables()["normalize_reward/sums"], [0, 0])
+
+
+@pytest.mark.parametrize("make_env", [make_random_env, make_tensor_env])
+def test_the_seed_determines_weights_actions_and_episodes(make_env):
+    learners = [make_learner(make_env, seed=seed) for seed in (1, 1, 2)]
+    for name in (
+        "network/policy/output/kernel",
+        "network/value/output/kernel",
+        "algorithm/generator",
+    ):
+        one, same, other = (learner.variables()[name].numpy() for learner in learners)
+        np.testing.assert_array_equal(one, same)
+        assert (one != other).any()
+    one, same, other = (learner._envs.observ["speed"].numpy() for learner in learners)  # [B, 2]
+    np.testing.assert_array_equal(one, same)
+    assert (one != other).all()
+
+
+def test_events_are_due_when_their_interval_has_passed():
+    class LearnerAt:
+        due = Learner.due
+
+        def __init__(self, before, step, steps):
+            self._step_before, self.step = before, step
+            self._config = load_config("default", steps=steps)
+
+    assert not LearnerAt(0, 90, 1000).due(100)
+    assert LearnerAt(90, 100, 1000).due(100)
+    assert LearnerAt(90, 180, 1000).due(100)
+    assert LearnerAt(90, 350, 1000).due(100)
+    assert not LearnerAt(100, 190, 1000).due(100)
+    assert LearnerAt(990, 1010, 1000).due(10**9)  # All events are due at the end,
+    assert not LearnerAt(990, 1010, 1000).due(0)  # except for those switched off.
+
+
+@pytest.mark.skipif(
+    platform.machine() not in ("x86_64", "AMD64"), reason="TensorFlow has oneDNN only there"
+)
+def test_convolutions_run_in_onednn():
+    code = """
+from tests.training.learners import IMAGE, make_learner, make_random_env
+learner = make_learner(lambda: make_random_env(IMAGE), network="nature")
+print("learning", flush=True)
+learner.iterate()
+print("evaluating", flush=True)
+learner.evaluate()
+"""
+    environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    output = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+    _, learning, evaluating = re.split("learning|evaluating", output)
+    assert len(re.findall("convolution.*backward_weights", learning)) == 8 * 3 * 2, (
+        "minibatches, layers, torsos"
+    )
+    assert len(re.findall("convolution.*forward", evaluating)) >= 5 * 3, "steps, layers"
+
+
+@pytest.mark.parametrize("env_backend", ["inline", "tf"])
+def test_only_environments_in_tensorflow_are_compiled(env_backend):
+    backend = make_backend(load_config(env="Pendulum-v1", env_backend=env_backend))
+    envs = to_graph(backend.make(backend.check(), 2))
+    assert envs.compiles == (env_backend == "tf")
+    assert isinstance(envs, InGraphBatchEnv) == (env_backend == "inline")
+    assert to_graph(envs) is envs

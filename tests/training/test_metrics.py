@@ -1,0 +1,168 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.util.tensor_util import make_ndarray
+
+from agents.training.metrics import Metrics, read_metrics
+from agents.training.run_directory import RunDirectory
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.open_metrics = []
+    yield run
+    for metrics in run.open_metrics:
+        metrics.close()
+
+
+def start_metrics(run, step):
+    """Metrics of a process that is killed: not closed before the end of the test."""
+    metrics = Metrics(run, step)
+    run.open_metrics.append(metrics)
+    return metrics
+
+
+def write(run, start, steps):
+    metrics = start_metrics(run, start)
+    metrics.config({"seed": 7, "layers": (64, 64)})
+    for step in steps:
+        metrics.scalars(step, {"losses/policy": np.float32(step / 8), "episode/return": -1.5})
+        metrics.scalars(step, {"eval/return_mean": step + 0.5})
+        metrics.histograms(step, {"rollout/reward": np.arange(step, dtype=np.float32)})
+
+
+def events(folder):
+    """Plugin and arrays by step that TensorBoard shows, by tag."""
+    accumulator = EventAccumulator(str(folder), {"tensors": 0})
+    accumulator.Reload()
+    return {
+        tag: (
+            accumulator.SummaryMetadata(tag).plugin_data.plugin_name,
+            [(event.step, make_ndarray(event.tensor_proto)) for event in accumulator.Tensors(tag)],
+        )
+        for tag in accumulator.Tags()["tensors"]
+    }
+
+
+def steps_of(folder, tag):
+    return [step for step, _ in events(folder)[tag][1]]
+
+
+def test_lines_have_step_time_and_scalars(run):
+    write(run, 0, [100, 200])
+    rows = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    assert rows == read_metrics(run.metrics_file)
+    assert [row.pop("step") for row in rows] == [100, 100, 200, 200]
+    times = [row.pop("wall_time") for row in rows]
+    assert times == sorted(times) and times[0] > 1.6e9
+    assert rows[2:] == [
+        {"losses/policy": 25.0, "episode/return": -1.5},
+        {"eval/return_mean": 200.5},
+    ]
+
+
+def test_tensorboard_shows_everything_of_a_process_that_was_killed(run):
+    write(run, 0, [100, 200])
+    train, evaluation = events(run.train_events), events(run.eval_events)
+    assert set(train) == {"losses/policy", "episode/return", "rollout/reward", "configuration"}
+    assert train["losses/policy"] == ("scalars", [(100, 12.5), (200, 25.0)])
+    assert set(evaluation) == {"eval/return_mean"}
+    assert evaluation["eval/return_mean"] == ("scalars", [(100, 100.5), (200, 200.5)])
+    plugin, [(_, text)] = train["configuration"]
+    assert plugin == "text"
+    assert b"| seed | 7 |" in text.item() and b"| layers | (64, 64) |" in text.item()
+
+
+def test_resuming_removes_later_steps(run):
+    write(run, 0, [100, 200, 300])
+    write(run, 200, [300, 400])
+    assert [row["step"] for row in read_metrics(run.metrics_file)] == [
+        100,
+        100,
+        200,
+        200,
+        300,
+        300,
+        400,
+        400,
+    ]
+    assert steps_of(run.train_events, "losses/policy") == [100, 200, 300, 400]
+    assert steps_of(run.train_events, "rollout/reward") == [100, 200, 300, 400]
+    assert steps_of(run.eval_events, "eval/return_mean") == [100, 200, 300, 400]
+
+
+def test_resuming_from_the_start_removes_everything(run):
+    write(run, 0, [100])
+    write(run, 0, [])
+    assert run.metrics_file.read_text() == ""
+    assert "losses/policy" not in events(run.train_events)
+
+
+def truncate(path, num_bytes):
+    os.truncate(path, path.stat().st_size - num_bytes)
+
+
+@pytest.mark.parametrize("num_bytes", [1, 5, 40])
+def test_resuming_after_an_incomplete_line(run, num_bytes):
+    write(run, 0, [100, 200])
+    truncate(run.metrics_file, num_bytes)
+    complete = 3 + (num_bytes == 1)  # Without its line break the last one is still complete.
+    assert len(read_metrics(run.metrics_file)) == complete
+    write(run, 200, [300])
+    lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    assert [row["step"] for row in lines] == [100, 100, 200, 200][:complete] + [300, 300]
+
+
+def test_resuming_after_an_incomplete_first_line(run):
+    run.metrics_file.write_text('{"step": 100, "wall_')
+    write(run, 0, [100])
+    assert [json.loads(line)["step"] for line in run.metrics_file.read_text().splitlines()] == [
+        100,
+        100,
+    ]
+
+
+@pytest.mark.parametrize("num_bytes", [1, 6, 100])
+def test_resuming_after_an_incomplete_event(run, num_bytes):
+    write(run, 0, [100, 200])
+    [path] = run.train_events.iterdir()
+    truncate(path, num_bytes)
+    write(run, 200, [300])
+    assert steps_of(run.train_events, "losses/policy") == [100, 200, 300]
+    assert steps_of(run.train_events, "rollout/reward") == [100, 300]
+
+
+def test_resuming_after_a_process_was_killed_while_removing(run):
+    write(run, 0, [100])
+    for folder in (run.path, run.train_events, run.eval_events):
+        for path in [path for path in folder.iterdir() if path.is_file()]:
+            (folder / "unfinished").write_bytes(path.read_bytes()[:-3])
+    write(run, 100, [200])
+    assert steps_of(run.train_events, "losses/policy") == [100, 200]
+    assert [row["step"] for row in read_metrics(run.metrics_file)] == [100, 100, 200, 200]
+    assert not list(run.path.rglob("unfinished"))
+
+
+def test_a_missing_file_has_no_lines(run):
+    assert read_metrics(run.metrics_file) == []
+
+
+def test_closing_writes_what_is_buffered(run):
+    metrics = Metrics(run, 0)
+    metrics.config({"seed": 7})
+    metrics.close()
+    assert "configuration" in events(run.train_events)
+
+
+def test_import_needs_neither_tensorboard_nor_tensorflow():
+    code = (
+        "import sys, agents.training.metrics;"
+        "sys.exit('tensorboard' in sys.modules or 'tensorflow' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

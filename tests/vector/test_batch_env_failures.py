@@ -1,0 +1,274 @@
+import contextlib
+import gc
+import os
+import signal
+import sys
+import time
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from agents.errors import (
+    EnvironmentFailure,
+    EnvironmentRaisedError,
+    WorkerDiedError,
+    WorkerTimeoutError,
+)
+from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.workers.external_process import ExternalProcess
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Playground(gymnasium.Env):
+    """Observes its total steps and those of its episode; the action selects what happens."""
+
+    observation_space = spaces.Box(-1, 1e6, (2,), np.float64)
+    action_space = spaces.Discrete(10, start=-2)
+    END, RAISE, HANG, NAP, DIE = range(1, 6)
+
+    def __init__(self, name="one"):
+        self.name, self.total, self.seeds, self.actions = name, 0, [], []
+
+    def reset(self, *, seed=None, options=None):
+        self.seeds.append(seed)
+        self.count = 0
+        if options and options.get("raise") == self.name:
+            raise KeyError(self.name)
+        return np.array([self.total, 0.0]), {"options": str(options)}
+
+    def step(self, action):
+        self.actions.append(action)
+        if action == self.RAISE:
+            raise ValueError(f"{self.name} failed")
+        if action == self.HANG:
+            time.sleep(60)
+        if action == self.NAP:
+            time.sleep(0.6)
+        if action == self.DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.total, self.count = self.total + 1, self.count + 1
+        return np.array([self.total, float(self.count)]), 1.0, bool(action == self.END), False, {}
+
+
+@contextlib.contextmanager
+def batch_of(constructors, backend, **kwargs):
+    """Yields environments in this process ("inline"), in one worker ("one"), or in one worker each."""
+    if backend == "inline":
+        batch = BatchEnv([constructor() for constructor in constructors], blocking=True)
+    else:
+        batch = make_batch_env(constructors, 1 if backend == "one" else len(constructors), **kwargs)
+    with contextlib.closing(batch):
+        yield batch
+
+
+def children():
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        mine = set(file.read().split())
+    for task in os.listdir("/proc/self/task"):
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(f"/proc/self/task/{task}/children") as file,
+        ):
+            mine |= set(file.read().split())
+    return mine
+
+
+@pytest.fixture(scope="module", params=["inline", "one", "each"])
+def playground(request):
+    """Three environments that stay usable."""
+    constructors = [
+        lambda name=name: gymnasium.wrappers.TimeLimit(Playground(name), 500) for name in "abc"
+    ]
+    with batch_of(constructors, request.param, timeout=20) as batch:
+        yield batch
+
+
+def test_a_failure_leaves_no_reply_of_another_environment_unread(playground):
+    playground.reset()
+    with pytest.raises(EnvironmentRaisedError, match="b failed") as caught:
+        playground.step([0, Playground.RAISE, 0])
+    assert caught.value.env_index == 1
+    with pytest.raises(ResetNeeded):
+        playground.step([0, 0, 0])
+    with pytest.raises(EnvironmentRaisedError, match="c"):
+        playground.reset(options={"raise": "c"})
+    with pytest.raises(ResetNeeded):
+        playground.step([0, 0, 0])
+    assert playground.reset()[0][:, 1].tolist() == [0, 0, 0]
+    for count in range(1, 4):
+        assert playground.step([0, 0, 0])[0][:, 1].tolist() == [count] * 3
+
+
+@pytest.mark.parametrize("backend", ["inline", "each"])
+def test_the_first_of_several_failures_keeps_the_others(backend):
+    with batch_of([lambda name=name: Playground(name) for name in "abcd"], backend) as batch:
+        batch.reset()
+        with pytest.raises(EnvironmentRaisedError, match="a failed") as caught:
+            batch.step([Playground.RAISE, 0, Playground.RAISE, Playground.RAISE])
+        error = caught.value
+        assert [error.env_index, *(other.env_index for other in error.others)] == [0, 2, 3]
+        assert all(other.others == () for other in error.others)
+        message = str(error).splitlines()
+        assert message[1] == "Others that failed: 2 environments (ValueError)"
+        assert message[-1] == "ValueError: a failed"
+        with pytest.raises(ResetNeeded):
+            batch.step([0, 0, 0, 0])
+        batch.reset()
+        assert batch.step([0, 0, 0, 0])[0][:, 1].tolist() == [1, 1, 1, 1]
+        with pytest.raises(EnvironmentRaisedError) as caught:
+            batch.step([0, Playground.RAISE, 0, 0])
+        assert caught.value.others == () and "Others" not in str(caught.value)
+
+
+def test_failures_of_different_kinds():
+    with batch_of([Playground] * 4, "each", timeout=2) as batch:
+        batch.reset()
+        with pytest.raises(EnvironmentFailure) as caught:
+            batch.step([0, Playground.DIE, Playground.RAISE, Playground.HANG])
+        error = caught.value
+        assert {type(failure) for failure in (error, *error.others)} == {
+            WorkerDiedError,
+            EnvironmentRaisedError,
+            WorkerTimeoutError,
+        }
+        assert {failure.env_index for failure in (error, *error.others)} == {1, 2, 3}
+        os.kill(batch[3]._host.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("backend", ["inline", "one", "each"])
+def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
+    kept = []
+
+    def keep(self, failures):
+        kept.extend(failures)
+        raise failures[0].error
+
+    monkeypatch.setattr(BatchEnv, "_handle_failures", keep)
+    with batch_of([Playground] * 3, backend) as batch:
+        batch.reset()
+        with pytest.raises(EnvironmentRaisedError):
+            batch.step([0, Playground.RAISE, Playground.RAISE])
+        rows = {"inline": [1, 2], "one": [0], "each": [1, 2]}[backend]
+        sizes = 3 if backend == "one" else 1
+        assert [failure.rows for failure in kept] == [range(row, row + sizes) for row in rows]
+        assert all(failure.error.env_index in failure.rows for failure in kept)
+        assert all(failure.host in batch._hosts for failure in kept)
+
+
+def test_a_killed_worker_is_named_and_the_others_close():
+    batch = make_batch_env([Playground] * 4, processes=2)
+    batch.reset()
+    start = time.monotonic()
+    with pytest.raises(WorkerDiedError, match="SIGKILL") as caught:
+        batch.step([0, 0, 0, Playground.DIE])
+    assert caught.value.env_index == 3
+    with pytest.raises(WorkerDiedError):
+        batch.reset()
+    batch.close()
+    assert time.monotonic() - start < 5
+
+
+def test_a_slow_worker_times_out_and_its_late_reply_is_discarded():
+    with batch_of([Playground] * 3, "each", timeout=0.3) as batch:
+        batch.reset()
+        with pytest.raises(WorkerTimeoutError) as caught:
+            batch.step([0, Playground.NAP, 0])
+        assert caught.value.env_index == 1
+        with pytest.raises(ResetNeeded):
+            batch.step([0, 0, 0])
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                observ, _ = batch.reset()
+                break
+            except EnvironmentFailure:
+                assert time.monotonic() < deadline
+        assert observ.tolist() == [[1, 0], [1, 0], [1, 0]]
+        assert batch.step([0, 0, 0])[0].tolist() == [[2, 1], [2, 1], [2, 1]]
+
+
+@pytest.mark.parametrize("backend", ["inline", "each"])
+def test_after_an_interrupt_the_batch_must_be_reset(backend):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with batch_of([Playground] * 2, backend, timeout=20) as batch:
+            batch.reset()
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(KeyboardInterrupt):
+                batch.step([Playground.NAP, 0])
+            with pytest.raises(ResetNeeded):
+                batch.step([0, 0])
+            batch.reset()
+            assert batch.step([0, 0])[0][:, 1].tolist() == [1, 1]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_a_failing_constructor_is_named_by_its_index_in_the_batch_and_all_workers_end():
+    before = children()
+    with pytest.raises(
+        EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
+    ) as caught:
+        make_batch_env([Playground, Playground, Playground, lambda: 1 / 0], processes=2)
+    assert caught.value.env_index == 3
+    assert children() <= before
+
+
+def test_closing_ends_the_processes_and_can_be_repeated():
+    batch = make_batch_env([Playground] * 2, processes=2)
+    pids = {str(host.pid) for host in batch._hosts}
+    assert pids <= children()
+    batch.close()
+    batch.close()
+    assert not pids & children()
+    with pytest.raises(RuntimeError, match="closed"):
+        batch.reset()
+
+
+def descriptors():
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.parametrize("backend", ["inline", "each"])
+def test_no_descriptor_leaks(backend, closed):
+    before = descriptors()
+    for _ in range(3):
+        if backend == "inline":
+            batch = BatchEnv([Playground(), Playground()], blocking=True)
+        else:
+            batch = make_batch_env([Playground] * 2, processes=2)
+        batch.reset()
+        os.fstat(batch._block.descriptor)  # Open as long as the batch.
+        descriptor = batch._block.descriptor
+        if closed:
+            batch.close()
+            with pytest.raises(OSError):
+                os.fstat(descriptor)
+        del batch
+    assert descriptors() <= before
+
+
+def test_a_refused_batch_leaks_no_descriptor():
+    before = descriptors()
+    spaced = Playground()
+    spaced.action_space = spaces.Discrete(3)
+    with pytest.raises(ValueError, match="environment 1"):
+        BatchEnv([Playground(), spaced], blocking=True)
+    process = ExternalProcess(Playground)
+    process.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        BatchEnv([process])
+    del process
+    assert descriptors() <= before

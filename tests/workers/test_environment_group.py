@@ -1,0 +1,218 @@
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.environments.mock_environment import MockEnvironment
+from agents.errors import EnvironmentRaisedError
+from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
+from agents.workers.environment_group import EnvironmentGroup
+
+START = 2
+
+
+class Counter(gymnasium.Env):
+    """Observes its step count in all leaves; terminates after `duration` steps; keeps actions and seeds."""
+
+    observation_space = spaces.Dict(
+        b=spaces.Box(-1, 1000, (2,), np.float32), a=spaces.Discrete(1000)
+    )
+    action_space = spaces.Dict(x=spaces.Box(-9, 9, (1,), np.float64), k=spaces.Discrete(10))
+
+    def __init__(self, duration=1000, fails_at=None, error=None):
+        self.duration, self.fails_at, self.error = duration, fails_at, error
+        self.actions, self.resets, self.closed = [], [], False
+        self.name = "counter"
+
+    def observe(self):
+        return {"b": np.full(2, self.count, np.float32), "a": self.count}
+
+    def reset(self, *, seed=None, options=None):
+        self.resets.append((seed, options))
+        if self.fails_at == "reset":
+            raise self.error
+        self.count = 0
+        return self.observe(), {"begun": len(self.resets)}
+
+    def step(self, action):
+        self.actions.append(action)
+        self.count += 1
+        if self.count == self.fails_at:
+            raise self.error
+        return (
+            self.observe(),
+            self.count / 2,
+            self.count == self.duration,
+            self.count >= 5,
+            {"at": self.count},
+        )
+
+    def add(self, one, two=0):
+        return one + two
+
+    def close(self):
+        self.closed = True
+
+
+def make(*envs, autoreset=True):
+    group = EnvironmentGroup([lambda env=env: env for env in envs])
+    layout = Layout(START + len(envs) + 1, envs[0].observation_space, envs[0].action_space)
+    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    arrays.block[:] = 0
+    arrays.seed[:] = -1
+    group.attach(arrays, START, autoreset)
+    return group, arrays
+
+
+def test_reset_resets_the_environments_of_the_mask_and_writes_their_rows_only():
+    envs = [Counter(), Counter(), Counter()]
+    group, arrays = make(*envs)
+    for observ in arrays.observ:
+        observ[...] = -1
+    arrays.reward[:] = arrays.terminated[:] = 1
+    arrays.mask[:] = [True, True, True, False, True, True]
+    arrays.seed[:] = [9, 9, 7, 7, -1, 9]
+    assert group.reset({"size": 3}) == [(2, {"begun": 1}, None), (4, {"begun": 1}, None)]
+    assert [env.resets for env in envs] == [[(7, {"size": 3})], [], [(None, {"size": 3})]]
+    np.testing.assert_array_equal(arrays.observ[0], [-1, -1, 0, -1, 0, -1])
+    np.testing.assert_array_equal(arrays.observ[1][:, 1], [-1, -1, 0, -1, 0, -1])
+    np.testing.assert_array_equal(arrays.reward, [1, 1, 0, 1, 0, 1])
+    np.testing.assert_array_equal(arrays.terminated, [True, True, False, True, False, True])
+
+
+def test_the_last_step_of_an_episode_writes_its_final_and_the_next_first_observation():
+    group, arrays = make(Counter(duration=2), Counter())
+    arrays.mask[:] = True
+    group.reset()
+    assert group.step() == []
+    assert group.step() == [(2, {"begun": 2}, {"at": 2})]
+    np.testing.assert_array_equal(arrays.observ[0], [0, 0, 0, 2, 0])
+    assert arrays.final_observ[0][2] == 2
+    np.testing.assert_array_equal(arrays.final_observ[1][2], [2, 2])
+    np.testing.assert_array_equal(arrays.terminated, [False, False, True, False, False])
+    np.testing.assert_array_equal(arrays.reward, [0, 0, 1, 1, 0])
+    group.step()
+    group.step()
+    group.step()
+    np.testing.assert_array_equal(arrays.truncated, [False, False, False, True, False])
+
+
+def test_without_autoreset_nothing_is_reset_and_all_infos_are_returned():
+    env = Counter(duration=1)
+    group, arrays = make(env, autoreset=False)
+    arrays.mask[:] = True
+    group.reset()
+    assert group.step() == [(2, {"at": 1}, None)]
+    assert len(env.resets) == 1
+    assert arrays.terminated[2] and arrays.observ[0][2] == 1
+
+
+def test_actions_are_elements_of_the_space_and_stay_unchanged():
+    env = Counter()
+    group, arrays = make(env)
+    arrays.mask[:] = True
+    group.reset()
+    for k in (3, 4):
+        arrays.action[0][START], arrays.action[1][START] = k, k / 2
+        group.step()
+    assert [action["k"] for action in env.actions] == [3, 4]
+    assert [action["x"].tolist() for action in env.actions] == [[1.5], [2.0]]
+    assert all(
+        action in env.action_space and isinstance(action["k"], np.int64) for action in env.actions
+    )
+
+
+def test_actions_without_dimensions_are_arrays():
+    group, arrays = make(MockEnvironment((), (), 3, 3))
+    arrays.mask[:] = True
+    group.reset()
+    group.step()  # A mock environment accepts arrays only.
+    assert group.envs[0].steps == [1]
+
+
+@pytest.mark.parametrize("error", [ValueError("no such luck"), SystemExit(3), MemoryError("full")])
+@pytest.mark.parametrize("where", ["reset", 2])
+def test_errors_are_typed_and_name_the_environment(where, error):
+    group, arrays = make(Counter(), Counter(fails_at=where, error=error))
+    arrays.mask[:] = True
+    with pytest.raises(EnvironmentRaisedError) as caught:
+        group.reset()
+        group.step()
+        group.step()
+    assert caught.value.env_index == START + 1
+    assert caught.value.type_name == type(error).__name__
+    assert (
+        f"{'reset' if where == 'reset' else 'step'} raised {type(error).__name__}: {error}"
+        in caught.value.summary
+    )
+    assert "raise self.error" in caught.value.traceback_text
+    assert caught.value.__cause__ is error
+
+
+def test_a_failing_constructor_closes_the_environments_before_it():
+    env = Counter()
+    with pytest.raises(
+        EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
+    ) as caught:
+        EnvironmentGroup([lambda: env, lambda: 1 / 0], start=5)
+    assert caught.value.env_index == 6
+    assert env.closed
+
+
+def test_an_observation_of_another_shape_is_not_broadcast():
+    class Scalar(Counter):
+        def observe(self):
+            return {"b": np.zeros(1, np.float32), "a": 0}
+
+    group, arrays = make(Scalar())
+    arrays.mask[:] = True
+    with pytest.raises(
+        EnvironmentRaisedError, match=r"shape \(1,\), but the observation space has \(2,\)"
+    ):
+        group.reset()
+
+
+def test_call_get_and_set_look_through_wrappers():
+    wrapped = [
+        gymnasium.wrappers.TimeLimit(Counter(), 9),
+        gymnasium.wrappers.TimeLimit(Counter(), 9),
+    ]
+    group, _ = make(*wrapped)
+    assert group.call(1, "add", (1,), {"two": 2}) == 3
+    assert group.call(1, "name") == group.get(1, "name") == "counter"
+    group.set(1, "name", "another")
+    assert [env.unwrapped.name for env in wrapped] == ["counter", "another"]
+    with pytest.raises(EnvironmentRaisedError, match="AttributeError") as caught:
+        group.get(1, "nothing")
+    assert caught.value.env_index == START + 1
+
+
+def test_busy_is_the_index_of_the_environment_in_use():
+    class Busy(list):
+        def __setitem__(self, item, env):
+            seen.append(env)
+
+    seen = []
+    group = EnvironmentGroup([Counter, Counter], busy=Busy([-1]))
+    layout = Layout(2, Counter.observation_space, Counter.action_space)
+    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    group.attach(arrays, 0, autoreset=True)
+    arrays.mask[:], arrays.seed[:] = [False, True], -1
+    group.reset()
+    arrays.mask[:] = [True, False]
+    group.reset()
+    group.step()
+    group.get(1, "name")
+    assert seen == [0, 1, 1, 0, 0, 1, 1]
+
+
+def test_close_closes_all_environments_even_if_one_raises(capsys):
+    class Stubborn(Counter):
+        def close(self):
+            raise OSError("can't close")
+
+    envs = [Stubborn(), Counter()]
+    group, _ = make(*envs)
+    group.close()
+    assert envs[1].closed
+    assert "can't close" in capsys.readouterr().err

@@ -1,0 +1,399 @@
+import contextlib
+import gc
+import os
+import pathlib
+import signal
+import sys
+import time
+import weakref
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.errors import (
+    EnvironmentRaisedError,
+    WorkerDiedError,
+)
+from agents.workers.external_process import ExternalProcess
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Playground(gymnasium.Env):
+    """Observes its step count; the action selects what happens."""
+
+    observation_space = spaces.Box(0, 1e6, (2,), np.float64)
+    action_space = spaces.Discrete(100)
+    END, RAISE, EXIT, NAP, DIE = range(1, 6)
+
+    def __init__(self, name="one", log=None):
+        self.name, self.log, self._secret = name, log, "hidden"
+        self.count = 0
+
+    def observe(self):
+        return np.full(2, self.count, np.float64)
+
+    def reset(self, *, seed=None, options=None):
+        if options and "raise" in options:
+            raise KeyError("bad option")
+        self.count = 0
+        return self.observe(), {"seed": seed, "options": options, "name": self.name}
+
+    def step(self, action):
+        self.count += 1
+        if action == self.RAISE:
+            raise ValueError(f"step {self.count} failed")
+        if action == self.EXIT:
+            sys.exit(3)
+        if action == self.NAP:
+            time.sleep(0.5)
+        if action == self.DIE:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.observe(), self.count / 4, bool(action == self.END), False, {"action": action}
+
+    def add(self, one, two=0):
+        return one + two
+
+    def complain(self):
+        raise LookupError("nothing there")
+
+    def generator(self):
+        return (i for i in range(3))
+
+    def large(self, size):
+        return bytes(size)
+
+    def close(self):
+        if self.log:
+            with open(self.log, "a") as file:
+                file.write(f"{self.name} closed\n")
+
+
+@contextlib.contextmanager
+def hosting(constructor, **kwargs):
+    process = ExternalProcess(constructor, **kwargs)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@contextlib.contextmanager
+def taking_less_than(seconds):
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < seconds
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def one():
+    """A process with one environment that stays usable."""
+    with hosting(Playground, timeout=20) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def three():
+    """A process with three environments."""
+    constructors = [
+        lambda name=name: gymnasium.wrappers.TimeLimit(Playground(name), 50) for name in "abc"
+    ]
+    with hosting(constructors, timeout=20) as process:
+        yield process
+
+
+# Steps, resets and attributes.
+
+
+def test_behaves_like_the_environment(one):
+    env = Playground()
+    observ, info = one.reset(seed=4, options={"size": 2})
+    expected, expected_info = env.reset(seed=4, options={"size": 2})
+    np.testing.assert_array_equal(observ, expected)
+    assert info == expected_info
+    for action in (0, np.int64(50), env.END, 0):  # There is no autoreset.
+        result, expected = one.step(action), env.step(action)
+        np.testing.assert_array_equal(result[0], expected[0])
+        assert result[0].dtype == np.float64
+        assert result[1:] == expected[1:]
+        assert [type(value) for value in result[1:4]] == [float, bool, bool]
+    assert (one.observation_space, one.action_space) == (env.observation_space, env.action_space)
+    assert (one.num_envs, len(one)) == (1, 1)
+
+
+def test_attributes_and_methods(one):
+    assert (one.name, one[0].name) == ("one", "one")
+    assert one.call("add", 1, two=2) == one[0].call("add", 1, two=2) == 3
+    assert one.metadata == Playground.metadata and one.render_mode is None
+    one[0].set_attr("name", "another")
+    assert one.name == "another"
+    one[0].set_attr("name", "one")
+
+
+def test_missing_and_special_attributes(one):
+    with pytest.raises(AttributeError):
+        _ = one._secret
+    assert one.call("_secret") == "hidden"
+    assert not hasattr(one, "nothing")
+    with pytest.raises(AttributeError, match="Traceback of the environment"):
+        _ = one.nothing
+
+
+def test_several_environments_step_together_with_autoreset(three):
+    observ, infos = three.reset(seed=7)
+    assert observ.shape == (3, 2)
+    assert [(info["name"], info["seed"]) for info in infos] == [("a", 7), ("b", 8), ("c", 9)]
+    observ, reward, terminated, truncated, infos = three.step([0, Playground.END, 0])
+    np.testing.assert_array_equal(observ[:, 0], [1, 0, 1])
+    np.testing.assert_array_equal(reward, [0.25] * 3)
+    np.testing.assert_array_equal(terminated, [False, True, False])
+    assert not truncated.any()
+    np.testing.assert_array_equal(infos[1]["final_obs"], [1, 1])
+    assert (infos[1]["final_info"], infos[0]) == ({"action": Playground.END}, {})
+    assert (len(three), [env.name for env in three], three[-1].name) == (3, ["a", "b", "c"], "c")
+    assert three[1].call("add", 1) == 1
+
+
+def test_attributes_of_several_environments_need_an_index(three):
+    with pytest.raises(AttributeError, match=r"'name' of which environment\? This process hosts 3"):
+        _ = three.name
+    with pytest.raises(AttributeError, match="call"):
+        three.call("add", 1)
+    with pytest.raises(IndexError):
+        _ = three[3]
+
+
+def test_no_constructors_are_refused():
+    with pytest.raises(ValueError, match="at least one"):
+        ExternalProcess([])
+
+
+def test_results_do_not_change(one):
+    first, _ = one.reset()
+    results = [one.step(0)[0] for _ in range(5)]
+    assert [first[0], *(observ[0] for observ in results)] == [0, 1, 2, 3, 4, 5]
+
+
+def test_negative_seeds_are_refused(one):
+    for seed in (-1, -5):
+        with pytest.raises(ValueError, match="negative"):
+            one.reset(seed=seed)
+
+
+@pytest.mark.parametrize("offset", [0, 10])
+def test_constructors_may_be_closures_and_local_classes(offset):
+    class Local(Playground):
+        def observe(self):
+            return super().observe() + offset
+
+    with hosting(Local) as process:
+        np.testing.assert_array_equal(process.reset()[0], [offset, offset])
+
+
+# Promises.
+
+
+def test_steps_and_resets_without_waiting(one):
+    one.reset()
+    promise = one.step(0, blocking=False)
+    first, second = promise(), promise()
+    assert first is second
+    assert first[0][0] == 1
+    assert one.reset(blocking=False)()[0][0] == 0
+    assert one.call("add", 2, 3, blocking=False)() == 5
+
+
+def test_an_abandoned_promise_is_not_confused_with_the_next_step(one):
+    one.reset()
+    abandoned = one.step(Playground.NAP, blocking=False)
+    observ, _, _, _, info = one.step(42)
+    assert (observ[0], info) == (2, {"action": 42})
+    with pytest.raises(RuntimeError, match="The result is lost"):
+        abandoned()
+
+
+def test_an_abandoned_step_keeps_its_own_action():
+    class Slow(Playground):
+        def reset(self, **kwargs):
+            self.actions = []
+            return super().reset(**kwargs)
+
+        def step(self, action):
+            self.actions.append(action)
+            return super().step(action)
+
+    with hosting([Playground, Slow], timeout=20) as process:
+        process.reset()
+        process.step([Playground.NAP, 11], blocking=False)
+        process.step([0, 12])
+        assert process[1].actions == [11, 12]
+
+
+# Failures of an environment.
+
+
+def assert_place(error, process, index=0, step=None):
+    assert (error.env_index, error.pid) == (index, process.pid)
+    assert step is None or error.step == step
+    assert f"environment {index}, process {process.pid}" in str(error)
+    assert str(error).endswith(error.traceback_text.rstrip())
+
+
+def test_errors_of_reset_step_and_methods_are_typed_and_leave_the_process_usable(three):
+    with pytest.raises(
+        EnvironmentRaisedError, match="reset raised KeyError: 'bad option'"
+    ) as caught:
+        three.reset(options={"raise": True})
+    assert_place(caught.value, three)
+    three.reset()
+    step = three.host._steps + 1
+    with pytest.raises(
+        EnvironmentRaisedError, match="step raised ValueError: step 1 failed"
+    ) as caught:
+        three.step([0, 0, Playground.RAISE])
+    assert_place(caught.value, three, 2, step)
+    assert 'raise ValueError(f"step {self.count} failed")' in caught.value.traceback_text
+    with pytest.raises(
+        EnvironmentRaisedError, match=r"complain\(\) raised LookupError: nothing there"
+    ) as caught:
+        three[1].call("complain")
+    assert_place(caught.value, three, 1)
+    with pytest.raises(EnvironmentRaisedError, match="add"):
+        three[1].call("add", 1, 2, 3, 4)
+    three.reset()
+    assert three.step([0, 0, 0])[0][0, 0] == 1
+
+
+def test_an_environment_that_exits_raises_and_its_process_continues(one):
+    one.reset()
+    promise = one.step(Playground.EXIT, blocking=False)
+    for _ in range(2):  # A failed promise raises again.
+        with pytest.raises(EnvironmentRaisedError, match="step raised SystemExit: 3"):
+            promise()
+    assert one.reset()[0][0] == 0
+
+
+def test_an_error_of_a_constructor():
+    def constructor():
+        raise ZeroDivisionError(f"process {os.getpid()}")
+
+    with pytest.raises(
+        EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
+    ) as caught:
+        ExternalProcess([Playground, constructor], index=4)
+    pid = int(caught.value.summary.rpartition(" ")[2])
+    assert (caught.value.env_index, caught.value.pid) == (5, pid)
+    assert not is_running(pid)
+
+
+def test_waiting_for_the_environments_later():
+    with hosting(lambda: 1 / 0, blocking=False) as process:
+        with pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError"):
+            process.wait_until_ready()
+        assert process.closed
+    with hosting(Playground, blocking=False) as process:
+        process.wait_until_ready()
+        process.wait_until_ready()
+        assert process.reset()[0][0] == 0
+
+
+def test_values_that_cannot_be_pickled(one):
+    with pytest.raises(EnvironmentRaisedError, match="could not reply.*generator") as caught:
+        one.call("generator")
+    assert caught.value.pid == one.pid
+    with pytest.raises(TypeError, match="pickle"):
+        one.call("add", (i for i in range(3)))
+    assert one.call("add", 1) == 1
+    with pytest.raises(TypeError, match="pickle"):
+        generator = (i for i in range(3))
+        ExternalProcess(lambda: generator)
+
+
+def test_a_killed_process_is_a_typed_error():
+    with hosting([Playground, Playground, Playground], index=4) as process:
+        process.reset()
+        promise = process.step([0, Playground.DIE, 0], blocking=False)
+        with taking_less_than(5):
+            for _ in range(2):
+                with pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught:
+                    promise()
+            assert (caught.value.env_index, caught.value.pid) == (1, process.pid)
+            process.close()
+
+
+# Closing.
+
+
+def test_closing_closes_the_environments_and_leaves_nothing_behind(tmp_path):
+    gc.collect()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    log = tmp_path / "log"
+    process = ExternalProcess([lambda: Playground("a", log), lambda: Playground("b", log)])
+    assert len(os.listdir("/proc/self/fd")) > descriptors
+    maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+    assert "memfd:agents" in maps and "/dev/shm" not in maps  # Nothing that has a name.
+    with taking_less_than(5):
+        process.close()
+        process.close()
+    assert process.closed and not is_running(process.pid)
+    assert log.read_text() == "a closed\nb closed\n"
+    for use in (lambda p: p.step([0, 0]), lambda p: p.reset(), lambda p: p[0].call("add", 1)):
+        with pytest.raises(RuntimeError, match="closed"):
+            use(process)
+    del process
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+@pytest.mark.parametrize("waiting_for", ["start", "step", "large reply"])
+def test_closing_before_a_reply_is_quick_and_closes_the_environments(tmp_path, waiting_for):
+    log = tmp_path / "log"
+    process = ExternalProcess(lambda: Playground("a", log), blocking=waiting_for != "start")
+    promise = None
+    if waiting_for == "step":
+        process.reset()
+        promise = process.step(Playground.NAP, blocking=False)
+    elif waiting_for == "large reply":
+        promise = process.call("large", 20_000_000, blocking=False)
+    process.close()
+    assert process.host._process.returncode == 0
+    assert log.read_text() == "a closed\n"
+    if promise:
+        with pytest.raises(RuntimeError, match="closed"):
+            promise()
+
+
+def test_ends_when_it_is_garbage_collected():
+    process = ExternalProcess(Playground)
+    pid, gone = process.pid, weakref.ref(process)
+    del process
+    assert gone() is None
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_no_descriptor_leaks(closed):
+    gc.collect()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    processes = [ExternalProcess(Playground) for _ in range(2)]
+    for process in processes:
+        process.reset()
+        if closed:
+            process.close()
+    if closed:  # While they are referenced, the mappings of the channels have one each.
+        assert len(os.listdir("/proc/self/fd")) <= descriptors + 2
+    del process, processes
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= descriptors

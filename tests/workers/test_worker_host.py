@@ -1,0 +1,319 @@
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
+from agents.shared_memory.shared_arrays import BatchArrays, Layout
+from agents.shared_memory.shared_block import SharedBlock
+from agents.workers.attachment import Attachment
+from agents.workers.worker_host import WorkerHost
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Playground(gymnasium.Env):
+    """Observes its step count; the action selects what happens."""
+
+    observation_space = spaces.Box(0, 1e6, (2,), np.float64)
+    action_space = spaces.Discrete(100)
+    HANG, NAP, DIE, FORK_AND_DIE = range(1, 5)
+
+    def reset(self, *, seed=None, options=None):
+        self.count = 0
+        return np.zeros(2), {}
+
+    def step(self, action):
+        self.count += 1
+        if action == self.HANG:
+            time.sleep(60)
+        if action == self.NAP:
+            time.sleep(0.5)
+        if action == self.FORK_AND_DIE and os.fork() == 0:
+            time.sleep(5)
+            os._exit(0)
+        if action in (self.DIE, self.FORK_AND_DIE):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return np.full(2, self.count, np.float64), 1.0, False, False, {"action": action}
+
+    def add(self, one, two=0):
+        return one + two
+
+    def complain(self):
+        raise LookupError("nothing there")
+
+    def large(self, size):
+        return bytes(size)
+
+    def nap(self, seconds, result):
+        time.sleep(seconds)
+        return result
+
+
+@contextlib.contextmanager
+def hosting(*constructors, start=0, num_envs=None, **kwargs):
+    """Yields a host that is attached to arrays with infos of all steps, and the arrays."""
+    host = WorkerHost(constructors, **kwargs)
+    num_envs = num_envs or start + len(constructors)
+    layout = Layout(num_envs, Playground.observation_space, Playground.action_space)
+    block = SharedBlock(layout.size)
+    with contextlib.closing(host), contextlib.closing(block):
+        host.wait_until_ready()
+        arrays = BatchArrays(layout, block.bytes)
+        host.attach(Attachment(arrays, block, start, autoreset=False))
+        arrays.mask[:], arrays.seed[:] = True, -1
+        host.send_reset()
+        host.receive()
+        yield host, arrays
+
+
+def send(host, arrays, *actions):
+    arrays.action[0][-len(actions) :] = actions
+    host.send_step()
+
+
+def step(host, arrays, *actions):
+    """Returns the infos of a step."""
+    send(host, arrays, *actions)
+    return [info for _, info, _ in host.receive()]
+
+
+@contextlib.contextmanager
+def taking_less_than(seconds):
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < seconds
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def one():
+    """A host of one environment that stays usable."""
+    with hosting(Playground, timeout=20) as (host, _):
+        yield host
+
+
+# Promises.
+
+
+def test_a_promise_returns_the_same_result_when_called_again(one):
+    promise = one.ask("call", 0, "large", (3,), blocking=False)
+    first, second = promise(), promise()
+    assert first is second
+    assert first == bytes(3)
+
+
+def test_a_failed_promise_raises_again(one):
+    promise = one.ask("call", 0, "complain", blocking=False)
+    with taking_less_than(5):
+        for _ in range(2):
+            with pytest.raises(EnvironmentRaisedError, match="nothing there"):
+                promise()
+
+
+def test_an_abandoned_promise_is_not_confused_with_the_next_reply(one):
+    slow = one.ask("call", 0, "nap", (0.3, "slow"), blocking=False)
+    assert one.ask("call", 0, "nap", (0, "quick")) == "quick"
+    with pytest.raises(RuntimeError, match="The result is lost"):
+        slow()
+    one.ask("call", 0, "complain", blocking=False)
+    assert one.ask("call", 0, "add", (1,)) == 1
+
+
+def test_a_result_that_cannot_be_unpickled_is_not_confused_with_the_next_reply():
+    class Odd:
+        def __reduce__(self):
+            return os.listdir, ("/no/such/folder",)
+
+    class Env(Playground):
+        def odd(self):
+            return Odd()
+
+    with hosting(Env) as (host, _), taking_less_than(20):
+        promise = host.ask("call", 0, "odd", blocking=False)
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError):
+                promise()
+        assert host.ask("call", 0, "add", (1,)) == 1
+
+
+# Failures of a process.
+
+
+@pytest.mark.parametrize("num_envs", [1, 2])
+def test_killed_while_idle(num_envs):
+    with hosting(*[Playground] * num_envs) as (host, arrays):
+        os.kill(host.pid, signal.SIGKILL)
+        with (
+            taking_less_than(5),
+            pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught,
+        ):
+            step(host, arrays, 0)
+        error = caught.value
+        assert (error.exit_code, error.pid, error.step) == (-signal.SIGKILL, host.pid, 1)
+        assert error.env_index == (0 if num_envs == 1 else None)
+        with taking_less_than(5):
+            with pytest.raises(WorkerDiedError, match="SIGKILL"):
+                host.ask("call", 0, "add", (1,))
+            host.close()
+
+
+@pytest.mark.parametrize("action", [Playground.DIE, Playground.FORK_AND_DIE])
+def test_killed_while_stepping(action):
+    with hosting(*[Playground] * 3, index=7, start=4) as (host, arrays):
+        send(host, arrays, 0, action, 0)
+        with taking_less_than(5):
+            for _ in range(2):
+                with pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught:
+                    host.receive()
+            assert caught.value.env_index == 5
+            host.close()
+
+
+def test_killed_while_waited_for():
+    with hosting(Playground, timeout=30) as (host, arrays):
+        send(host, arrays, Playground.HANG)
+        subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {host.pid}"]).wait()
+        with taking_less_than(5), pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
+            host.receive()
+
+
+def test_an_exit_code_is_reported():
+    def constructor():
+        os._exit(7)
+
+    host = WorkerHost([Playground, constructor], index=2)
+    with (
+        taking_less_than(20),
+        pytest.raises(WorkerDiedError, match="ended with exit code 7") as caught,
+    ):
+        host.wait_until_ready()
+    assert caught.value.env_index == 3
+    assert host.closed
+
+
+def test_a_hung_environment_times_out_and_is_closed_by_force():
+    class Stubborn(Playground):
+        def __init__(self):
+            super().__init__()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    with hosting(Playground, Stubborn, timeout=0.3) as (host, arrays):
+        with (
+            taking_less_than(5),
+            pytest.raises(WorkerTimeoutError, match="within 0.3 seconds") as caught,
+        ):
+            step(host, arrays, 0, Playground.HANG)
+        assert (caught.value.env_index, caught.value.pid, caught.value.step) == (1, host.pid, 1)
+        with taking_less_than(5), pytest.raises(TimeoutError):
+            host.ask("call", 0, "add", (1,))
+        with taking_less_than(8):
+            host.close()
+        assert not is_running(host.pid)
+
+
+def test_a_late_reply_is_not_confused_with_the_next():
+    with hosting(Playground, timeout=0.3) as (host, arrays):
+        with pytest.raises(WorkerTimeoutError):
+            step(host, arrays, Playground.NAP)
+        assert host.ask("call", 0, "nap", (0, "mine")) == "mine"
+        assert step(host, arrays, 50) == [{"action": 50}]
+        step(host, arrays, 51)
+        assert arrays.observ[0][0, 0] == 3
+
+
+def test_a_late_reply_can_be_waited_for_again():
+    with hosting(Playground, timeout=0.4) as (host, arrays):
+        send(host, arrays, Playground.NAP)
+        with pytest.raises(WorkerTimeoutError):
+            host.receive()
+        assert host.receive() == [(0, {"action": Playground.NAP}, None)]
+
+
+def test_a_worker_stopped_in_the_middle_of_a_long_reply():
+    with hosting(Playground, timeout=0.5) as (host, _):
+        promise = host.ask("call", 0, "large", (20_000_000,), blocking=False)
+        time.sleep(0.3)  # By now it has filled the socket.
+        os.kill(host.pid, signal.SIGSTOP)
+        with pytest.raises(WorkerTimeoutError):
+            promise()
+        os.kill(host.pid, signal.SIGCONT)
+        host._timeout = 20
+        assert host.ask("call", 0, "add", (1,)) == 1
+
+
+def test_a_worker_that_does_not_read_a_long_message():
+    with hosting(Playground, timeout=0.3) as (host, _):
+        os.kill(host.pid, signal.SIGSTOP)
+        with taking_less_than(5), pytest.raises(WorkerTimeoutError):
+            host.ask("call", 0, "add", (bytes(20_000_000),))
+        os.kill(host.pid, signal.SIGCONT)
+
+
+# Starting again.
+
+
+def test_the_process_can_be_started_again_and_attached_to_the_same_rows():
+    with hosting(Playground, Playground, start=1, num_envs=4, timeout=20) as (host, arrays):
+        send(host, arrays, Playground.DIE, 0)
+        with pytest.raises(WorkerDiedError):
+            host.receive()
+        dead, attachment = host.pid, host.attachment
+        host.start()
+        host.wait_until_ready()
+        host.attach(attachment)
+        assert host.pid != dead and host.attachment is attachment
+        host.send_reset()
+        assert [row for row, _, _ in host.receive()] == [1, 2]
+        arrays.action[0][1:3] = 30, 31
+        host.send_step()
+        assert host.receive() == [(1, {"action": 30}, None), (2, {"action": 31}, None)]
+        np.testing.assert_array_equal(arrays.observ[0][:, 0], [0, 1, 1, 0])
+
+
+def test_starting_again_ends_the_process_before():
+    with hosting(Playground, timeout=20) as (host, _):
+        before = host.pid
+        host.start()
+        assert not is_running(before)
+        host.wait_until_ready()
+        assert host.ask("call", 0, "add", (1,)) == 1
+    assert not is_running(host.pid)
+
+
+def test_a_failed_start_keeps_the_attachment(tmp_path):
+    broken = tmp_path / "broken"
+
+    def constructor():
+        if broken.exists():
+            raise FileExistsError("broken")
+        return Playground()
+
+    with hosting(constructor, start=3) as (host, _):
+        broken.touch()
+        host.start()
+        with pytest.raises(EnvironmentRaisedError, match="FileExistsError") as caught:
+            host.wait_until_ready()
+        assert caught.value.env_index == 3
+        assert host.closed and host.attachment is not None
+        broken.unlink()
+        host.start()
+        host.wait_until_ready()
+        host.attach(host.attachment)
+    assert host.attachment is None
