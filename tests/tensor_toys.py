@@ -143,7 +143,7 @@ class CountingInGraphEnv(InGraphEnv):
 class LearnerGroup:
     """Learners in threads of this process, each with a reducer that exchanges tensors with the others.
 
-    They run eagerly: a graph's own threads might all wait for the others.
+    They run eagerly, also the graphs: threads of graphs might all wait for the other learners.
 
     Attributes:
       reducers: A reducer for each learner.
@@ -169,10 +169,14 @@ class LearnerGroup:
         threads = [
             threading.Thread(target=run, args=arguments) for arguments in enumerate(functions)
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        tf.config.run_functions_eagerly(True)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            tf.config.run_functions_eagerly(False)
         if errors:
             raise errors[0]
         return results

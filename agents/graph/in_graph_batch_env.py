@@ -153,7 +153,7 @@ def _read(field: Field, packed: tf.Tensor) -> tf.Tensor:
     """Reads an array [..., *field.shape] from blocks, uint8 [..., size]."""
     count = int(np.prod(field.shape))
     raw = packed[..., field.offset : field.offset + count * field.dtype.itemsize]
-    shape = [*packed.shape[:-1], *field.shape]
+    shape = [*packed.shape[:-1], *field.shape]  # [..., B, ...]
     if field.dtype == np.bool_:
         return tf.cast(tf.reshape(raw, shape), tf.bool)
     if field.dtype.itemsize == 1:

@@ -86,7 +86,7 @@ class InGraphEnv(abc.ABC):
         Returns:
           The results of the step, shaped like the variables.
         """
-        result = self.unpack(self.step(action))
+        result = self.unpack(self.step(action))  # [B, ...]
         self.keep(action, result)
         return result
 

@@ -59,7 +59,7 @@ class MockAlgorithm(Actor):
                 np.where(no_low, np.minimum(-1, high), low),
                 np.where(no_high, np.maximum(1, low), high),
             )
-        shape = (self._num_envs, *space.shape)
+        shape = (self._num_envs, *space.shape)  # [B, ...]
         if deterministic:
             return tf.cast(tf.broadcast_to(np.clip(0.0, low, high), shape), space.dtype)
         uniform = self._generator.uniform(shape, dtype=tf.float64)  # [B, ...]

@@ -69,9 +69,9 @@ def _loop(
     def one_step(
         step: tf.Tensor, observ: NestedTensor, _: NestedTensor, arrays: NestedTensor
     ) -> tuple[tf.Tensor, NestedTensor, NestedTensor, NestedTensor]:
-        action = actor.perform(observ, deterministic)
+        action = actor.perform(observ, deterministic)  # [B, ...]
         packed = batch_env.step(action)
-        result = batch_env.unpack(packed)
+        result = batch_env.unpack(packed)  # [B, ...]
         actor.experience(step, _transition(observ, action, result))
         done = result.terminated | result.truncated  # [B]
         actor.end_episode(done)

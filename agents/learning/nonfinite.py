@@ -50,9 +50,9 @@ def first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       That number, float32 [], and its index in the flat [T, B], int32 []; index -1 where all
       numbers are finite.
     """
-    flat = tf.reshape(tf.cast(values, tf.float32), [-1])
+    flat = tf.reshape(tf.cast(values, tf.float32), [-1])  # [T * B * ...]
     bad = ~tf.math.is_finite(flat)  # [T * B * ...]
-    first = tf.argmax(bad, output_type=tf.int32)
+    first = tf.argmax(bad, output_type=tf.int32)  # []
     numbers_per_step = flat.shape[0] // (values.shape[0] * values.shape[1])
     index = tf.where(tf.reduce_any(bad), first // numbers_per_step, -1)
     return tf.gather(flat, first), index

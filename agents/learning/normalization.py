@@ -28,7 +28,7 @@ class RunningMoments:
         num_values = self._reducer.sum(tf.cast(tf.shape(values)[0], tf.float64))
         mean = self._reducer.mean(tf.reduce_mean(values, axis=0))  # [size]
         count = self.count + num_values
-        delta = mean - self.mean
+        delta = mean - self.mean  # [size]
         squares = self._reducer.sum(tf.reduce_sum((values - mean) ** 2, axis=0))
         squares += delta**2 * self.count * num_values / count
         self.squares.assign_add(squares)
@@ -69,7 +69,7 @@ class ObservNormalizer:
         """Normalizes features, float32 [..., O]."""
         if not self._enabled:
             return features
-        scaled = (features - self._shift) * self._scale
+        scaled = (features - self._shift) * self._scale  # [..., O]
         return tf.clip_by_value(scaled, -self._clip, self._clip)
 
     def update(self, features: tf.Tensor) -> None:

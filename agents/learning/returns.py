@@ -31,7 +31,7 @@ def successor_values(
     """
     value.shape.assert_is_compatible_with(final_value.shape)
     next_value = tf.concat([value[1:], last_value[None]], axis=0)  # [T, B]
-    next_value = tf.where(truncated, final_value, next_value)
+    next_value = tf.where(truncated, final_value, next_value)  # [T, B]
     return tf.where(terminated, tf.zeros_like(value), next_value)
 
 

@@ -88,13 +88,13 @@ class ActorCritic:
         Returns:
           Distributions [N], and the next recurrent state.
         """
-        features, state = self._policy.step(inputs, states.get("policy", ()))
+        features, state = self._policy.step(inputs, states.get("policy", ()))  # [N, F]
         policy = self.distribution(self._parameters(features), inputs)
         return policy, {**states, "policy": state} if self.recurrent else states
 
     def value(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
         """State values [N] for normalized inputs [N, ...] and recurrent state."""
-        features, _ = self._value.step(inputs, states.get(self._value.name, ()))
+        features, _ = self._value.step(inputs, states.get(self._value.name, ()))  # [N, F]
         return self._value_head(features)[..., 0]
 
     def distribution(self, parameters: Sequence[tf.Tensor], inputs: NetworkInputs) -> Distribution:
@@ -177,7 +177,7 @@ class ActorCritic:
         """Features of policy and value function, [M, F] or [N, L, F]."""
         shared = self._value is self._policy
         if not self.recurrent:
-            features, _ = self._policy.step(inputs, ())
+            features, _ = self._policy.step(inputs, ())  # [M, F]
             return features, features if shared else self._value.step(inputs, ())[0]
         by_time = {name: swap_first_axes(value) for name, value in inputs.items()}  # [L, N, ...]
         is_first = swap_first_axes(is_first)  # [L, N]

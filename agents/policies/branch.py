@@ -51,7 +51,7 @@ class Branch:
     def step(self, inputs: NetworkInputs, state: State) -> tuple[tf.Tensor, State]:
         """Features [N, F] of inputs [N, ...], and the next recurrent state."""
         features = self._torso({name: inputs[name] for name in self._shapes})
-        features = tf.cast(features, tf.float32)
+        features = tf.cast(features, tf.float32)  # [N, F]
         return self.memory.step(features, state) if self.memory else (features, ())
 
     def unroll(
@@ -61,7 +61,7 @@ class Branch:
         flat = {
             name: tf.reshape(inputs[name], [-1, *shape]) for name, shape in self._shapes.items()
         }  # [L * N, ...]
-        features = tf.cast(self._torso(flat), tf.float32)
+        features = tf.cast(self._torso(flat), tf.float32)  # [L * N, F]
         features = tf.reshape(features, [*is_first.shape, features.shape[-1]])  # [L, N, F]
         return self.memory.unroll(features, state, is_first) if self.memory else (features, ())
 

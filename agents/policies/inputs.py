@@ -71,7 +71,7 @@ class Inputs:
         if "vector" in self.shapes:
             inputs["vector"] = vectors[0] if len(vectors) == 1 else tf.concat(vectors, axis=-1)
         if self._has_mask:
-            inputs[MASK] = tf.cast(observ[MASK], tf.bool)
+            inputs[MASK] = tf.cast(observ[MASK], tf.bool)  # [..., number of actions]
         return inputs
 
 
@@ -123,7 +123,7 @@ def _to_vector(space: Leaf, value: tf.Tensor) -> tf.Tensor:
     if isinstance(space, spaces.Discrete):
         return tf.one_hot(value - space.start, int(space.n))
     if isinstance(space, spaces.MultiDiscrete):
-        flat = tf.reshape(value - space.start, [*batch, -1])
+        flat = tf.reshape(value - space.start, [*batch, -1])  # [..., A]
         sizes = np.ravel(space.nvec)
         hot = [tf.one_hot(flat[..., index], int(size)) for index, size in enumerate(sizes)]
         return tf.concat(hot, axis=-1)

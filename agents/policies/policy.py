@@ -80,7 +80,7 @@ class Policy:
         states = self.zero_states(num_envs) if states is None else states
         policy, states = self.network.policy(self.preprocess(observ), states)
         if deterministic:
-            sample = policy.mode()
+            sample = policy.mode()  # [N, ...]
         else:
             sample = policy.sample(self.noise([num_envs]) if noise is None else noise)
         return sample, self.action_distribution.to_environment(sample), states

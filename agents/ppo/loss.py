@@ -78,7 +78,7 @@ class Loss:
         value_loss = objectives.value_loss(
             value, minibatch.value, minibatch.target, config.value_clip
         )
-        entropy = tf.reduce_mean(policy.entropy())
+        entropy = tf.reduce_mean(policy.entropy())  # []
         entropy_bonus = self._entropy_coef.value(progress) * entropy
         loss = policy_loss + config.value_coef * value_loss - entropy_bonus
         for penalty in self._penalties:

@@ -27,7 +27,7 @@ def clipped_policy_loss(
     for tensor in (old_log_prob, advantage):
         log_prob.shape.assert_is_compatible_with(tensor.shape)
     ratio = tf.exp(log_prob - old_log_prob)  # [M]
-    clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)
+    clipped = tf.clip_by_value(ratio, 1 - clip_ratio, 1 + clip_ratio)  # [M]
     return -tf.reduce_mean(tf.minimum(ratio * advantage, clipped * advantage))
 
 
@@ -46,7 +46,7 @@ def kl_penalty(kl: tf.Tensor, penalty: tf.Tensor, cutoff: float, cutoff_coef: fl
       The loss, float [].
     """
     penalty.shape.assert_has_rank(0)
-    mean = tf.reduce_mean(kl)
+    mean = tf.reduce_mean(kl)  # []
     return penalty * mean + cutoff_coef * tf.maximum(mean - cutoff, 0.0) ** 2
 
 

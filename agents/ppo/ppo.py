@@ -102,7 +102,7 @@ class PPO(Algorithm):
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Chooses actions [B, ...] and stores the policy's samples, which are not clipped."""
-        step = tf.convert_to_tensor(self._step)
+        step = tf.convert_to_tensor(self._step)  # []
         states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
         noise = tf.gather(self._noise, step)  # [B, K]
         sample, action, states = self.policy.act(observ, deterministic, noise, states)

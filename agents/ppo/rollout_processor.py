@@ -183,7 +183,8 @@ class RolloutProcessor:
           float32 [T, B].
         """
         rollout, done = experience.rollout, experience.rollout.done
-        final_value = self._value_of(flatten_time(experience.final_inputs), flatten_time(states))
+        after = flatten_time(states)  # [T * B, U]
+        final_value = self._value_of(flatten_time(experience.final_inputs), after)  # [T * B]
         last_states = {
             name: reset_state(tuple(part[-1] for part in state), done[-1])
             for name, state in states.items()

@@ -41,7 +41,7 @@ def to_sequences(structure: Structure, length: int) -> Structure:
     def cut(leaf: tf.Tensor) -> tf.Tensor:
         steps, num_envs, *rest = leaf.shape
         chunks = tf.reshape(leaf, [steps // length, length, num_envs, *rest])  # [T / L, L, B, ...]
-        chunks = tf.transpose(chunks, [0, 2, 1, *range(3, len(chunks.shape))])
+        chunks = tf.transpose(chunks, [0, 2, 1, *range(3, len(chunks.shape))])  # [T / L, B, L, ...]
         return tf.reshape(chunks, [-1, length, *rest])
 
     sequences: Structure = tf.nest.map_structure(cut, structure)

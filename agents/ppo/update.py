@@ -113,7 +113,8 @@ class Update:
 
     def shuffle(self, num_elements: int) -> tf.Tensor:
         """Indices [epochs * N / M, M] into N elements; each epoch is a permutation."""
-        order = tf.argsort(self._generator.uniform([self._epochs, num_elements]), axis=1)
+        keys = self._generator.uniform([self._epochs, num_elements])  # [epochs, N]
+        order = tf.argsort(keys, axis=1)
         return tf.reshape(order, [-1, self._minibatch_size])
 
     def gradients(self, minibatch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:

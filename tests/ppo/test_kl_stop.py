@@ -1,48 +1,66 @@
 import pytest
 import tensorflow as tf
 
-from agents.ppo.kl_stop import make_stop
+from agents.ppo.kl_stop import NeverStop, StopAfterEpoch, StopBeforeMinibatch, make_kl_stop
 from agents.settings.config_file import load_config
 
 NORM = 7.0
+EPOCH = {"kl_stop": 0.1, "kl_stop_after": "epoch"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "kl", "ends_epoch", "applied", "goes_on"),
+    ("settings", "kl", "ends_epoch", "applied", "proceeds"),
     [
         ({}, 1e9, True, True, True),
         ({"kl_stop": 0.1}, 0.09, True, True, True),
         ({"kl_stop": 0.1}, 0.11, False, False, False),
         ({"kl_stop": 0.1}, float("inf"), True, False, False),
-        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.11, False, True, True),
-        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.09, True, True, True),
-        ({"kl_stop": 0.1, "kl_stop_after": "epoch"}, 0.11, True, True, False),
+        ({"kl_stop": 0.1}, float("nan"), True, True, True),
+        (EPOCH, 0.11, False, True, True),
+        (EPOCH, 0.09, True, True, True),
+        (EPOCH, 0.11, True, True, False),
+        (EPOCH, float("nan"), True, True, True),
     ],
 )
-def test_whether_a_step_is_made_and_whether_there_is_another_one(
-    settings, kl, ends_epoch, applied, goes_on
+@pytest.mark.parametrize("compiled", [False, True])
+def test_whether_gradients_are_applied_and_the_update_continues(
+    settings, kl, ends_epoch, applied, proceeds, compiled
 ):
-    stop, steps = make_stop(load_config("default", **settings)), tf.Variable(0)
+    stop, num_applied = make_kl_stop(load_config("default", **settings)), tf.Variable(0)
 
-    def step():
-        steps.assign_add(1)
+    def apply():
+        num_applied.assign_add(1)
         return tf.constant(NORM)
 
-    norm, *flags = stop(tf.constant(kl), tf.constant(ends_epoch), step)
-    assert [bool(flag) for flag in flags] == [applied, goes_on]
-    assert int(steps) == applied
+    @tf.function(autograph=False, jit_compile=compiled)
+    def step(kl, ends_epoch):
+        return stop.step(kl, ends_epoch, apply)
+
+    norm, *flags = step(tf.constant(kl), tf.constant(ends_epoch))
+    assert [bool(flag) for flag in flags] == [applied, proceeds]
+    assert int(num_applied) == applied
     assert float(norm) == NORM * applied
 
 
-def test_the_end_of_an_epoch_asks_for_its_mean():
-    """One minibatch that is far from the others neither ends an update nor lets it go on."""
-    stop = make_stop(load_config("default", kl_stop=0.1, kl_stop_after="epoch"))
-    for kls, goes_on in [
+def test_the_end_of_an_epoch_considers_its_mean():
+    """A single minibatch that is far from the others neither stops an update nor continues it."""
+    stop = make_kl_stop(load_config("default", **EPOCH))
+    for kls, expected in [
         ((0.05, 0.12), True),
         ((0.05, 0.16), False),
         ((0.05, 0.14), True),
         ((0.3, 0.0), False),
     ]:
         for kl, ends_epoch in zip(kls, (False, True), strict=True):
-            *_, went_on = stop(tf.constant(kl), tf.constant(ends_epoch), lambda: tf.constant(NORM))
-        assert bool(went_on) == goes_on
+            *_, proceeds = stop.step(
+                tf.constant(kl), tf.constant(ends_epoch), lambda: tf.constant(NORM)
+            )
+        assert bool(proceeds) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [({}, NeverStop), ({"kl_stop": 0.1}, StopBeforeMinibatch), (EPOCH, StopAfterEpoch)],
+)
+def test_settings_select_the_rule(settings, kind):
+    assert type(make_kl_stop(load_config("default", **settings))) is kind

@@ -4,40 +4,64 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ppo.sequences import flatten_time, states_before, to_sequences
+from agents.ppo.sequences import (
+    elements_per_minibatch,
+    flatten_time,
+    sequence_length,
+    states_before,
+    to_sequences,
+)
+from agents.settings.config_file import load_config
 
 
 @given(
     st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.lists(st.integers(1, 3), max_size=2)
 )
 @settings(max_examples=30, deadline=None)
-def test_sequences_are_pieces_of_the_steps_of_one_environment(pieces, length, envs, shape):
-    array = np.arange(pieces * length * envs * int(np.prod(shape))).reshape(
-        [pieces * length, envs, *shape]
-    )
+def test_sequences_are_consecutive_steps_of_one_environment(num_chunks, length, num_envs, shape):
+    num_steps = num_chunks * length
+    array = np.arange(num_steps * num_envs * int(np.prod(shape)))
+    array = array.reshape([num_steps, num_envs, *shape])
     sequences = to_sequences({"leaf": tf.constant(array)}, length)["leaf"]
     expected = [
         array[start : start + length, env]
         for start in range(0, len(array), length)
-        for env in range(envs)
+        for env in range(num_envs)
     ]
     np.testing.assert_array_equal(sequences, expected)
 
 
-def test_single_steps_are_in_the_order_of_time():
+def test_single_steps_are_ordered_by_time():
     array = np.arange(12).reshape(3, 2, 2)
     np.testing.assert_array_equal(flatten_time(tf.constant(array)), array.reshape(6, 2))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])
-def test_states_before_sequences_are_those_after_the_step_before_unless_an_episode_begins(length):
+def test_states_before_sequences_are_those_after_the_previous_step_or_zero(length):
     after = np.arange(1.0, 25.0).reshape(6, 2, 2)
     start = -np.ones([2, 2])
-    begins = np.zeros([6, 2], bool)
-    begins[2, 0] = begins[3, 1] = True
+    is_first = np.zeros([6, 2], bool)
+    is_first[2, 0] = is_first[3, 1] = True
     before = states_before(
-        (tf.constant(after),), (tf.constant(start),), tf.constant(begins), length
+        (tf.constant(after),), (tf.constant(start),), tf.constant(is_first), length
     )[0]
     every = np.concatenate([start[None], after[:-1]])
-    every[begins] = 0
+    every[is_first] = 0
     np.testing.assert_array_equal(before, every[::length].reshape(-1, 2))
+
+
+SIZES = {"num_envs": 2, "rollout_length": 24, "minibatch_size": 12}
+
+
+@pytest.mark.parametrize(
+    ("settings", "length", "num_elements"),
+    [
+        ({}, 12, 12),
+        ({"recurrent": "gru"}, 12, 1),
+        ({"recurrent": "gru", "sequence_length": 4}, 4, 3),
+    ],
+)
+def test_minibatches_have_steps_or_sequences(settings, length, num_elements):
+    config = load_config("default", **SIZES, **settings)
+    assert sequence_length(config) == length
+    assert elements_per_minibatch(config) == num_elements

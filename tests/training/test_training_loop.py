@@ -1,0 +1,60 @@
+import pytest
+
+from agents.settings.config_file import load_config
+from agents.tensor_envs import InGraphTensorEnv
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
+from agents.training.training_loop import training_loop
+from tests.training.learners import TINY, make_tensor_env
+
+INTERVALS = {
+    "steps": 64,
+    "log_interval": 16,
+    "checkpoint_interval": 16,
+    "eval_interval": 32,
+    "histogram_interval": 0,
+}
+
+
+def start(run):
+    config = load_config("default", **TINY, **INTERVALS)
+    sizes = config.num_envs, config.eval_episodes
+    envs = [InGraphTensorEnv(make_tensor_env(), size, max_episode_steps=5) for size in sizes]
+    return training_loop(config, run, *envs)
+
+
+def numbers(run):
+    """What was logged, but for clocks."""
+    return [
+        {tag: value for tag, value in row.items() if tag != "wall_time" and "perf/" not in tag}
+        for row in read_metrics(run.metrics_file)
+    ]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    run = RunDirectory(tmp_path_factory.mktemp("runs") / "whole")
+    return run, list(start(run))
+
+
+def test_it_logs_evaluates_and_saves_at_their_intervals(whole):
+    run, scores = whole
+    rows = numbers(run)
+    assert [row["step"] for row in rows if "losses/policy" in row] == [16, 32, 48, 64]
+    evaluations = [row for row in rows if "eval/return_mean" in row]
+    assert [row["step"] for row in evaluations] == [32, 64]
+    assert [row["eval/return_mean"] for row in evaluations] == scores
+    saved = sorted(path.name for path in run.checkpoints.glob("step-*.index"))
+    assert saved == [f"step-{step}.index" for step in (16, 32, 48, 64)]
+    assert run.load_config() == load_config("default", **TINY, **INTERVALS)
+
+
+def test_an_abandoned_loop_resumes_from_its_last_checkpoint(whole, tmp_path):
+    run = RunDirectory(tmp_path / "abandoned")
+    loop = start(run)
+    first = next(loop)
+    loop.close()
+    assert not (run.checkpoints / "step-32.index").exists()
+    assert [first, *whole[1][1:]] == whole[1]
+    assert list(start(run)) == whole[1]  # The evaluation at step 32 is repeated.
+    assert numbers(run) == numbers(whole[0])
