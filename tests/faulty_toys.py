@@ -27,7 +27,8 @@ def commit(fault):
 class CommandedEnv(gymnasium.Env):
     """Does what its action says; observes its steps in total and those of the episode.
 
-    A reset whose options have `raise` with its name raises KeyError.
+    Rewards are a quarter of the steps of the episode. A reset whose options have `raise` with its
+    name raises KeyError.
 
     Attributes:
       name: Its name.
@@ -36,6 +37,7 @@ class CommandedEnv(gymnasium.Env):
     """
 
     END, RAISE, HANG, NAP, EXIT, DIE, FORK_AND_DIE = range(1, 8)
+    metadata = {"render_modes": ["ansi"]}
     observation_space = spaces.Box(-1, 1e6, (2,), np.float64)
     action_space = spaces.Discrete(102, start=-2)
     faults = {HANG: "hang", NAP: "nap", EXIT: "exit", DIE: "die", FORK_AND_DIE: "fork_and_die"}
@@ -51,7 +53,9 @@ class CommandedEnv(gymnasium.Env):
         if options and options.get("raise") == self.name:
             raise KeyError(self.name)
         self._steps = 0
-        return self._observ(), {"seed": seed, "options": options, "name": self.name}
+        # Gymnasium can't batch seeds of which some are None.
+        seeded = {} if seed is None else {"seed": seed}
+        return self._observ(), {"options": options, "name": self.name, **seeded}
 
     def step(self, action):
         self.actions.append(action)
@@ -60,7 +64,8 @@ class CommandedEnv(gymnasium.Env):
         if action in self.faults:
             commit(self.faults[action])
         self._total, self._steps = self._total + 1, self._steps + 1
-        return self._observ(), 1.0, bool(action == self.END), False, {"action": action}
+        reward = self._steps / 4
+        return self._observ(), reward, bool(action == self.END), False, {"action": action}
 
     def render(self):
         return f"picture of {self.name}"

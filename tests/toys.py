@@ -82,6 +82,11 @@ def squared_steps(steps, action):
     return float(steps**2)
 
 
+def empty_info(steps):
+    """The info without anything."""
+    return {}
+
+
 class CountingEnv(gymnasium.Env):
     """Observes its step count in every leaf of its observations; its episodes follow a plan.
 
@@ -102,7 +107,7 @@ class CountingEnv(gymnasium.Env):
         observation_space=COUNTS,
         action_space=TWO_CHOICES,
         reward=constant_reward,
-        info=None,
+        info=empty_info,
         start=0,
         stride=0,
         start_at_seed=False,
@@ -119,7 +124,7 @@ class CountingEnv(gymnasium.Env):
           observation_space: Any space of arrays and dictionaries and tuples of them.
           action_space: Any space.
           reward: Function of the steps of the episode, from 1, and the action.
-          info: Function of the steps of the episode, 0 at a reset; by default infos are empty.
+          info: Function of the steps of the episode, 0 at a reset.
           start: Count at the reset that starts the first episode.
           stride: By how much the count at a reset increases from episode to episode.
           start_at_seed: Whether a seed is the count to start at.
@@ -133,7 +138,7 @@ class CountingEnv(gymnasium.Env):
         self.episode, self.steps = -1, 0
         self.actions, self.resets, self.num_rendered, self.closed = [], [], 0, False
         self._episodes, self._stop_action = episodes, stop_action
-        self._reward, self._info = reward, info or (lambda steps: {})
+        self._reward, self._info = reward, info
         self._start, self._stride, self._start_at_seed = start, stride, start_at_seed
         self._render_size = render_size
 
@@ -208,6 +213,7 @@ class RandomEnv(gymnasium.Env):
         ending="terminated",
         mean=0.0,
         std=1.0,
+        info=empty_info,
     ):
         """Initializes the environment.
 
@@ -220,10 +226,12 @@ class RandomEnv(gymnasium.Env):
           ending: Their ending, see `ENDINGS`.
           mean: Mean of the observations of an unbounded Box.
           std: Their standard deviation.
+          info: Function of the steps of the episode, 0 at a reset.
         """
         self.observation_space = copy.deepcopy(observation_space)  # Each has its own generator.
         self.action_space = action_space
         self.observs, self.history = [], []
+        self._info = info
         self._probabilities = termination, truncation
         self._durations, self._ending = durations, ending
         self._mean, self._std = np.asarray(mean), np.asarray(std)
@@ -235,7 +243,8 @@ class RandomEnv(gymnasium.Env):
         if self._durations:
             low, high = self._durations
             self._left = int(self.np_random.integers(low, high + 1))
-        return self._observe(), {}
+        self._steps = 0
+        return self._observe(), self._info(0)
 
     def step(self, action):
         assert self.action_space.contains(action), action
@@ -243,7 +252,8 @@ class RandomEnv(gymnasium.Env):
         reward = float(np.float32(self.np_random.normal(leaf_sum(action))))
         after, flags = self._observe(), self._flags()
         self.history.append(Step(before, action, reward, after, *flags))
-        return after, reward, *flags, {}
+        self._steps += 1
+        return after, reward, *flags, self._info(self._steps)
 
     def _observe(self):
         observ = self.observation_space.sample()

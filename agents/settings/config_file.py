@@ -107,7 +107,7 @@ def _read_settings(path: Path) -> Mapping[str, PlainData]:
     inherited = _read_file(PRESETS / f"{base}.yaml")
     if EXTENDS in inherited:
         raise UsageError(
-            f"{EXTENDS} in {path}: preset '{base}' extends '{inherited[EXTENDS]}' itself; "
+            f"{EXTENDS} in {path}: preset '{base}' already extends '{inherited[EXTENDS]}'; "
             "extend that instead"
         )
     return {**inherited, **values}

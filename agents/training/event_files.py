@@ -217,7 +217,7 @@ class _TensorFlowWriter:
 def _histogram(array: np.ndarray) -> np.ndarray:
     """Returns rows of left edge, right edge and count, float64 [30, 3], as TensorBoard reads them."""
     elements = array[np.isfinite(array)].astype(np.float64)  # [N]
-    low, high = (elements.min(), elements.max()) if elements.size else (0.0, 0.0)
+    low, high = (np.min(elements), np.max(elements)) if elements.size else (0.0, 0.0)
     # NumPy's own margin of 0.5 vanishes next to large numbers.
     margin = 0.5 + 1e-6 * abs(low) if low == high else 0.0
     counts, edges = np.histogram(elements, BUCKETS, (low - margin, high + margin))  # [30], [31]

@@ -3,47 +3,22 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.attr_dict import AttrDict
 from agents.errors import UnsupportedSpaceError
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import simulate
 from agents.tensor_envs import InGraphTensorEnv, TensorEnv
+from tests.tensor_toys import CountingTensorEnv
+from tests.toys import read_counts
 
 every_mode = pytest.mark.parametrize("mode", ["compiled", "graph", "eager"])
 
 
-class Counter(TensorEnv):
-    """Observes its step count in leaves of several types; episodes have given durations.
+ACTIONS = spaces.Dict(turn=spaces.Discrete(5), force=spaces.Box(-9, 9, (2,), np.float64))
 
-    The reward is a function of the action.
-    """
 
-    observation_space = spaces.Dict(
-        image=spaces.Box(0, 255, (4, 4), np.uint8),
-        count=spaces.Discrete(1000),
-        pair=spaces.Tuple(
-            [spaces.Box(-1, 1e6, (), np.float64), spaces.Box(-1, 1e6, (64,), np.float32)]
-        ),
-    )
-    action_space = spaces.Dict(turn=spaces.Discrete(5), force=spaces.Box(-9, 9, (2,), np.float64))
-
-    def __init__(self, durations):
-        self._durations = tf.constant(durations, tf.int64)
-
-    def initial_state(self, uniform):
-        return AttrDict(count=tf.zeros_like(self._durations))
-
-    def step(self, state, action, uniform):
-        count = state.count + 1
-        reward = tf.reduce_sum(action["force"], axis=1) + 100 * tf.cast(action["turn"], tf.float64)
-        return AttrDict(count=count), reward, count == self._durations
-
-    def observe(self, state):
-        image = tf.tile(tf.cast(state.count, tf.uint8)[:, None, None], [1, 4, 4])
-        wide = tf.tile(tf.cast(state.count, tf.float32)[:, None], [1, 64])
-        return AttrDict(
-            image=image, count=state.count, pair=(tf.cast(state.count, tf.float64), wide)
-        )
+def reward_of(action):
+    """Rewards [B] that reveal the actions."""
+    return tf.reduce_sum(action["force"], axis=1) + 100 * tf.cast(action["turn"], tf.float64)
 
 
 class Noise(TensorEnv):
@@ -74,37 +49,23 @@ def in_mode(function, mode):
     return function if mode == "eager" else tf.function(function, jit_compile=mode == "compiled")
 
 
-def counts(observ):
-    """Step counts [..., B] in observations [..., B, ...]; checks that all leaves agree."""
-    count = np.asarray(observ["count"])
-    for leaf, modulus in (
-        (observ["image"], 256),
-        (observ["pair"][0], 10**6),
-        (observ["pair"][1], 10**6),
-    ):
-        leaf = np.asarray(leaf).reshape(*count.shape, -1)
-        expected = np.broadcast_to((count % modulus)[..., None], leaf.shape)
-        np.testing.assert_array_equal(leaf, expected)
-    return count
-
-
 @every_mode
 def test_environments_are_reset_in_the_same_step(mode):
     durations, limit = [3, 5, 1000, 7], 7
-    envs = InGraphTensorEnv(Counter(durations), 4, limit)
+    envs = InGraphTensorEnv(CountingTensorEnv(durations, ACTIONS, reward_of), 4, limit)
     step = in_mode(envs.simulate, mode)
-    np.testing.assert_array_equal(counts(in_mode(envs.reset, mode)()), [0] * 4)
+    np.testing.assert_array_equal(read_counts(in_mode(envs.reset, mode)()), [0] * 4)
     count = np.zeros(4, int)
     for turn in (index % 5 for index in range(30)):
         result = step(action_of(4, turn))
         count += 1
-        np.testing.assert_array_equal(counts(result.final_observ), count)
+        np.testing.assert_array_equal(read_counts(result.final_observ), count)
         np.testing.assert_array_equal(result.terminated, count == durations)
         # The last environment terminates and is truncated in the same step.
         np.testing.assert_array_equal(result.truncated, count == limit)
         np.testing.assert_array_equal(result.reward, [100 * turn + 0.5] * 4)
         count[result.terminated | result.truncated] = 0
-        np.testing.assert_array_equal(counts(envs.observ), count)
+        np.testing.assert_array_equal(read_counts(envs.observ), count)
         for name in ("reward", "terminated", "truncated", "final_observ"):
             variables, values = getattr(envs, name), getattr(result, name)
             tf.nest.map_structure(np.testing.assert_array_equal, variables, values)
@@ -115,19 +76,21 @@ def test_environments_are_reset_in_the_same_step(mode):
 
 @every_mode
 def test_actions_are_repeated_until_the_episode_ends(mode):
-    envs = InGraphTensorEnv(Counter([2, 6, 1000]), 3, 7, action_repeat=3)
+    envs = InGraphTensorEnv(
+        CountingTensorEnv([2, 6, 1000], ACTIONS, reward_of), 3, 7, action_repeat=3
+    )
     step = in_mode(envs.simulate, mode)
     envs.reset()
     finals, rewards, flags = [], [], []
     for _ in range(4):
         result = step(action_of(3))
-        finals.append(counts(result.final_observ))
+        finals.append(read_counts(result.final_observ))
         rewards.append(result.reward / 100.5)
         flags.append(result.terminated.numpy() + 2 * result.truncated.numpy())
     np.testing.assert_array_equal(finals, [[2, 3, 3], [2, 6, 6], [2, 3, 7], [2, 6, 3]])
     np.testing.assert_array_equal(rewards, [[2, 3, 3], [2, 3, 3], [2, 3, 1], [2, 3, 3]])
     np.testing.assert_array_equal(flags, [[1, 0, 0], [1, 1, 0], [1, 0, 2], [1, 1, 0]])
-    np.testing.assert_array_equal(counts(envs.observ), [0, 0, 3])
+    np.testing.assert_array_equal(read_counts(envs.observ), [0, 0, 3])
 
 
 def play(envs, actions):
@@ -218,7 +181,7 @@ def test_observations_before_the_first_reset_are_initial_ones():
 @pytest.mark.parametrize("compiled", [False, True])
 def test_simulate_steps_it_like_any_other_backend(compiled):
     durations = [2, 5, 1000]
-    envs = InGraphTensorEnv(Counter(durations), 3, 8)
+    envs = InGraphTensorEnv(CountingTensorEnv(durations, ACTIONS, reward_of), 3, 8)
     mock = MockAlgorithm(envs)
     run = tf.function(lambda: simulate(envs, mock, 20), jit_compile=compiled)
     envs.reset()

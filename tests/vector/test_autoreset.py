@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import strategies
 
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.tools import InGraphBatchEnv, simulate
 from agents.vector.autoreset import SameStepAutoreset, to_same_step
+from tests.faulty_toys import CountingVectorEnv, FaultyEnv
+from tests.toys import CountingEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -22,48 +24,30 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 MODES = list(AutoresetMode)
 
 
-class Diary(gymnasium.Env):
-    """Observes its episode, its step and a random number; its episodes are planned.
+OBSERVATIONS = spaces.Dict(
+    page=spaces.Box(-1, 1e6, (2,), np.float64),
+    mark=spaces.Tuple([spaces.Box(-1, 1e6, (), np.float32)]),
+)
+ACTIONS = spaces.Box(-9, 9, (1,), np.float32)
 
-    `plan` holds, in a cycle, the length of each episode and how it ends: "terminated", "truncated",
-    "both".
-    """
 
-    observation_space = spaces.Dict(
-        page=spaces.Box(-1, 1e6, (2,), np.float64),
-        draw=spaces.Tuple([spaces.Box(0, 1, (), np.float32)]),
-    )
-    action_space = spaces.Box(-9, 9, (1,), np.float32)
+def reward_of(steps, action):
+    """A reward that differs between steps and actions."""
+    return steps + float(action[0])
 
-    def __init__(self, plan, fails_at=None):
-        self.plan, self.fails_at, self.episode = plan, fails_at, -1
 
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episode = 0 if seed is not None else self.episode + 1
-        self.steps = 0
-        return self.observe(), {"episode": self.episode, "is_first": True}
+def info_of(steps):
+    """Infos that share one name between resets and steps."""
+    if steps == 0:
+        return {"steps": 0, "is_first": True}
+    return {"steps": steps, "part": {"double": 2 * steps}}
 
-    def step(self, action):
-        self.steps += 1
-        if self.steps == self.fails_at:
-            raise ZeroDivisionError(f"at {self.steps}")
-        length, how = self.plan[self.episode % len(self.plan)]
-        assert self.steps <= length, "stepped after the end of its episode"
-        done = self.steps == length
-        reward = 1000 * self.episode + self.steps + float(action[0])
-        info = {"episode": self.episode, "steps": self.steps, "part": {"double": 2 * self.steps}}
-        return (
-            self.observe(),
-            reward,
-            done and how != "truncated",
-            done and how != "terminated",
-            info,
-        )
 
-    def observe(self):
-        draw = np.array(self.np_random.random(), np.float32)
-        return {"page": np.array([self.episode, self.steps], np.float64), "draw": (draw,)}
+def make_diary(plan, fails_at=0):
+    """An environment with planned episodes; its observations tell seed, episode and step."""
+    kinds = {"stride": 100, "start_at_seed": True}
+    env = CountingEnv(plan, OBSERVATIONS, ACTIONS, reward_of, info_of, **kinds)
+    return FaultyEnv(env, ZeroDivisionError(f"at {fails_at}"), fails_at) if fails_at else env
 
 
 PLANS = [
@@ -75,7 +59,7 @@ PLANS = [
 
 @contextlib.contextmanager
 def made(kind, mode, plans=PLANS, **kwargs):
-    constructors = [functools.partial(Diary, plan, **kwargs) for plan in plans]
+    constructors = [functools.partial(make_diary, plan, **kwargs) for plan in plans]
     if kind == "sync":
         batch = SyncVectorEnv(constructors, autoreset_mode=mode)
     elif kind == "sync, reused arrays":
@@ -100,7 +84,7 @@ def actions(step, num_envs):
 
 def alone(plan, row, num_envs, steps, seed):
     """Yields the steps of a single environment, with its final observation and infos."""
-    env = Diary(plan)
+    env = make_diary(plan)
     env.reset(seed=seed)
     for step in range(steps):
         observ, reward, terminated, truncated, info = env.step(actions(step, num_envs)[row])
@@ -112,7 +96,7 @@ def alone(plan, row, num_envs, steps, seed):
 
 def assert_row(batch, row, observ):
     np.testing.assert_array_equal(batch["page"][row], observ["page"])
-    np.testing.assert_array_equal(batch["draw"][0][row], observ["draw"][0])
+    np.testing.assert_array_equal(batch["mark"][0][row], observ["mark"][0])
 
 
 def check_against_single_environments(batch, plans, steps):
@@ -132,7 +116,7 @@ def check_against_single_environments(batch, plans, steps):
             if reset_info is None:
                 assert "_final_obs" not in infos or not infos["_final_obs"][row]
                 assert infos["steps"][row] == final_info["steps"] and infos["_steps"][row]
-                assert infos["episode"][row] == final_info["episode"]
+                assert infos["part"]["double"][row] == final_info["part"]["double"]
                 assert "is_first" not in infos or not infos["_is_first"][row]
             else:
                 assert infos["_final_obs"][row] and infos["_final_info"][row]
@@ -144,11 +128,12 @@ def check_against_single_environments(batch, plans, steps):
                 )
                 assert infos["final_info"]["part"]["double"][row] == final_info["part"]["double"]
                 assert (
-                    infos["episode"][row] == reset_info["episode"]
+                    infos["steps"][row] == reset_info["steps"]
                     and infos["is_first"][row]
                     and infos["_is_first"][row]
                 )
-                assert not infos["_steps"][row]
+                assert infos["_steps"][row]
+                assert "part" not in infos or not infos["part"]["_double"][row]
     for row, plan in enumerate(plans):  # Earlier results have not changed.
         for (_, reward, _, _, infos), (_, expected, *_, final, _, reset_info) in zip(
             results, alone(plan, row, num_envs, steps, row), strict=True
@@ -263,7 +248,7 @@ def test_in_the_graph_every_transition_is_a_step_of_its_episode(kind, mode):
             array.numpy() for array in collect()
         )
         for row, plan in enumerate(PLANS):
-            page = np.zeros(2)
+            page = np.full(2, row)  # Its seed.
             for step, expected in enumerate(alone(plan, row, 3, steps, row)):
                 observ, reward, ends, cut, last, _, _ = expected
                 np.testing.assert_array_equal(before[step, row], page)
@@ -287,15 +272,7 @@ def test_in_the_graph_every_transition_is_a_step_of_its_episode(kind, mode):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_an_environments_exception_is_raised_and_closing_closes(kind, mode):
-    class Closing(Diary):
-        closed = 0
-
-        def close(self):
-            Closing.closed += 1
-
     with made(kind, mode, fails_at=3) as batch:
-        if kind == "sync":
-            batch.envs = [Closing(plan, fails_at=3) for plan in PLANS]
         envs = InGraphBatchEnv(batch)
         step = tf.function(envs.simulate)
         envs.reset(seed=tf.range(3, dtype=tf.int64))
@@ -305,7 +282,7 @@ def test_an_environments_exception_is_raised_and_closing_closes(kind, mode):
             step(tf.zeros([3, 1]))
         envs.close()
         assert batch.closed
-        assert Closing.closed == (3 if kind == "sync" else 0)
+        assert kind == "async" or all(env.unwrapped.closed for env in batch.envs)
 
 
 def test_same_step_environments_are_returned_unchanged():
@@ -337,45 +314,21 @@ def test_async_workers_that_reset_twice_are_refused():
             to_same_step(batch)
 
 
-class Reckless(VectorEnv):
-    """Ignores masks, or returns only the rows that were reset."""
-
-    num_envs = 2
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-    single_observation_space, single_action_space = (
-        spaces.Box(0, 1e6, (1,), np.float32),
-        spaces.Discrete(2),
-    )
-
-    def __init__(self, returns_all):
-        self.returns_all = returns_all
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)  # Raises for a list.
-        self.steps = np.zeros((2, 1), np.float32)
-        rows = 2 if self.returns_all else options["reset_mask"].sum()
-        return self.steps[:rows], {}
-
-    def step(self, actions):
-        self.steps = self.steps + 1
-        done = self.steps[:, 0] == [5, 3]
-        return self.steps, np.ones(2), done, np.zeros(2, bool), {}
-
-
-@pytest.mark.parametrize("returns_all", [True, False])
-def test_ignored_masks_are_noticed(returns_all):
-    envs = InGraphBatchEnv(Reckless(returns_all))
+@pytest.mark.parametrize("masked_reset", ["all", "part"])
+def test_ignored_masks_are_noticed(masked_reset):
+    batch = CountingVectorEnv((5, 3), AutoresetMode.NEXT_STEP, masked_reset=masked_reset)
+    envs = InGraphBatchEnv(batch)
     envs.reset()
     step = tf.function(envs.simulate)
     step(tf.zeros([2], tf.int64))
     step(tf.zeros([2], tf.int64))
-    with pytest.raises(ValueError, match="Reckless.*can't reset a part"), envs.raising():
+    with pytest.raises(ValueError, match="CountingVectorEnv.*can't reset a part"), envs.raising():
         step(tf.zeros([2], tf.int64))
 
 
 @pytest.mark.parametrize("metadata", [{}, {"autoreset_mode": "same-step"}])
 def test_an_unknown_autoreset_mode_is_refused(metadata):
-    batch = Reckless(True)
+    batch = CountingVectorEnv()
     batch.metadata = metadata
     with pytest.raises(ValueError, match="does not say when it resets.*autoreset_mode"):
         to_same_step(batch)

@@ -7,7 +7,6 @@ import time
 
 import cloudpickle
 import gymnasium
-import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -20,40 +19,10 @@ from agents.errors import (
 )
 from agents.vector.batch_env import BatchEnv, make_batch_env
 from agents.workers.external_process import ExternalProcess
+from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-class Playground(gymnasium.Env):
-    """Observes its total steps and those of its episode; the action selects what happens."""
-
-    observation_space = spaces.Box(-1, 1e6, (2,), np.float64)
-    action_space = spaces.Discrete(10, start=-2)
-    END, RAISE, HANG, NAP, DIE = range(1, 6)
-
-    def __init__(self, name="one"):
-        self.name, self.total, self.seeds, self.actions = name, 0, [], []
-
-    def reset(self, *, seed=None, options=None):
-        self.seeds.append(seed)
-        self.count = 0
-        if options and options.get("raise") == self.name:
-            raise KeyError(self.name)
-        return np.array([self.total, 0.0]), {"options": str(options)}
-
-    def step(self, action):
-        self.actions.append(action)
-        if action == self.RAISE:
-            raise ValueError(f"{self.name} failed")
-        if action == self.HANG:
-            time.sleep(60)
-        if action == self.NAP:
-            time.sleep(0.6)
-        if action == self.DIE:
-            os.kill(os.getpid(), signal.SIGKILL)
-        self.total, self.count = self.total + 1, self.count + 1
-        return np.array([self.total, float(self.count)]), 1.0, bool(action == self.END), False, {}
 
 
 @contextlib.contextmanager
@@ -83,7 +52,7 @@ def children():
 def playground(request):
     """Three environments that stay usable."""
     constructors = [
-        lambda name=name: gymnasium.wrappers.TimeLimit(Playground(name), 500) for name in "abc"
+        lambda name=name: gymnasium.wrappers.TimeLimit(CommandedEnv(name), 500) for name in "abc"
     ]
     with batch_of(constructors, request.param, timeout=20) as batch:
         yield batch
@@ -92,7 +61,7 @@ def playground(request):
 def test_a_failure_leaves_no_reply_of_another_environment_unread(playground):
     playground.reset()
     with pytest.raises(EnvironmentRaisedError, match="b failed") as caught:
-        playground.step([0, Playground.RAISE, 0])
+        playground.step([0, CommandedEnv.RAISE, 0])
     assert caught.value.env_index == 1
     with pytest.raises(ResetNeeded):
         playground.step([0, 0, 0])
@@ -107,10 +76,10 @@ def test_a_failure_leaves_no_reply_of_another_environment_unread(playground):
 
 @pytest.mark.parametrize("backend", ["inline", "each"])
 def test_the_first_of_several_failures_keeps_the_others(backend):
-    with batch_of([lambda name=name: Playground(name) for name in "abcd"], backend) as batch:
+    with batch_of([lambda name=name: CommandedEnv(name) for name in "abcd"], backend) as batch:
         batch.reset()
         with pytest.raises(EnvironmentRaisedError, match="a failed") as caught:
-            batch.step([Playground.RAISE, 0, Playground.RAISE, Playground.RAISE])
+            batch.step([CommandedEnv.RAISE, 0, CommandedEnv.RAISE, CommandedEnv.RAISE])
         error = caught.value
         assert [error.env_index, *(other.env_index for other in error.others)] == [0, 2, 3]
         assert all(other.others == () for other in error.others)
@@ -122,15 +91,15 @@ def test_the_first_of_several_failures_keeps_the_others(backend):
         batch.reset()
         assert batch.step([0, 0, 0, 0])[0][:, 1].tolist() == [1, 1, 1, 1]
         with pytest.raises(EnvironmentRaisedError) as caught:
-            batch.step([0, Playground.RAISE, 0, 0])
+            batch.step([0, CommandedEnv.RAISE, 0, 0])
         assert caught.value.others == () and "Others" not in str(caught.value)
 
 
 def test_failures_of_different_kinds():
-    with batch_of([Playground] * 4, "each", timeout=2) as batch:
+    with batch_of([CommandedEnv] * 4, "each", timeout=2) as batch:
         batch.reset()
         with pytest.raises(EnvironmentFailure) as caught:
-            batch.step([0, Playground.DIE, Playground.RAISE, Playground.HANG])
+            batch.step([0, CommandedEnv.DIE, CommandedEnv.RAISE, CommandedEnv.HANG])
         error = caught.value
         assert {type(failure) for failure in (error, *error.others)} == {
             WorkerDiedError,
@@ -150,10 +119,10 @@ def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
         raise failures[0].error
 
     monkeypatch.setattr(BatchEnv, "_handle_failures", keep)
-    with batch_of([Playground] * 3, backend) as batch:
+    with batch_of([CommandedEnv] * 3, backend) as batch:
         batch.reset()
         with pytest.raises(EnvironmentRaisedError):
-            batch.step([0, Playground.RAISE, Playground.RAISE])
+            batch.step([0, CommandedEnv.RAISE, CommandedEnv.RAISE])
         rows = {"inline": [1, 2], "one": [0], "each": [1, 2]}[backend]
         sizes = 3 if backend == "one" else 1
         assert [failure.rows for failure in kept] == [range(row, row + sizes) for row in rows]
@@ -162,11 +131,11 @@ def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
 
 
 def test_a_killed_worker_is_named_and_the_others_close():
-    batch = make_batch_env([Playground] * 4, processes=2)
+    batch = make_batch_env([CommandedEnv] * 4, processes=2)
     batch.reset()
     start = time.monotonic()
     with pytest.raises(WorkerDiedError, match="SIGKILL") as caught:
-        batch.step([0, 0, 0, Playground.DIE])
+        batch.step([0, 0, 0, CommandedEnv.DIE])
     assert caught.value.env_index == 3
     with pytest.raises(WorkerDiedError):
         batch.reset()
@@ -175,10 +144,10 @@ def test_a_killed_worker_is_named_and_the_others_close():
 
 
 def test_a_slow_worker_times_out_and_its_late_reply_is_discarded():
-    with batch_of([Playground] * 3, "each", timeout=0.3) as batch:
+    with batch_of([CommandedEnv] * 3, "each", timeout=0.3) as batch:
         batch.reset()
         with pytest.raises(WorkerTimeoutError) as caught:
-            batch.step([0, Playground.NAP, 0])
+            batch.step([0, CommandedEnv.NAP, 0])
         assert caught.value.env_index == 1
         with pytest.raises(ResetNeeded):
             batch.step([0, 0, 0])
@@ -200,11 +169,11 @@ def test_after_an_interrupt_the_batch_must_be_reset(backend):
 
     previous = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with batch_of([Playground] * 2, backend, timeout=20) as batch:
+        with batch_of([CommandedEnv] * 2, backend, timeout=20) as batch:
             batch.reset()
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with pytest.raises(KeyboardInterrupt):
-                batch.step([Playground.NAP, 0])
+                batch.step([CommandedEnv.NAP, 0])
             with pytest.raises(ResetNeeded):
                 batch.step([0, 0])
             batch.reset()
@@ -219,13 +188,13 @@ def test_a_failing_constructor_is_named_by_its_index_in_the_batch_and_all_worker
     with pytest.raises(
         EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
     ) as caught:
-        make_batch_env([Playground, Playground, Playground, lambda: 1 / 0], processes=2)
+        make_batch_env([CommandedEnv, CommandedEnv, CommandedEnv, lambda: 1 / 0], processes=2)
     assert caught.value.env_index == 3
     assert children() <= before
 
 
 def test_closing_ends_the_processes_and_can_be_repeated():
-    batch = make_batch_env([Playground] * 2, processes=2)
+    batch = make_batch_env([CommandedEnv] * 2, processes=2)
     pids = {str(host.pid) for host in batch._hosts}
     assert pids <= children()
     batch.close()
@@ -246,9 +215,9 @@ def test_no_descriptor_leaks(backend, closed):
     before = descriptors()
     for _ in range(3):
         if backend == "inline":
-            batch = BatchEnv([Playground(), Playground()], blocking=True)
+            batch = BatchEnv([CommandedEnv(), CommandedEnv()], blocking=True)
         else:
-            batch = make_batch_env([Playground] * 2, processes=2)
+            batch = make_batch_env([CommandedEnv] * 2, processes=2)
         batch.reset()
         os.fstat(batch._block.descriptor)  # Open as long as the batch.
         descriptor = batch._block.descriptor
@@ -262,11 +231,11 @@ def test_no_descriptor_leaks(backend, closed):
 
 def test_a_refused_batch_leaks_no_descriptor():
     before = descriptors()
-    spaced = Playground()
+    spaced = CommandedEnv()
     spaced.action_space = spaces.Discrete(3)
     with pytest.raises(ValueError, match="environment 1"):
-        BatchEnv([Playground(), spaced], blocking=True)
-    process = ExternalProcess(Playground)
+        BatchEnv([CommandedEnv(), spaced], blocking=True)
+    process = ExternalProcess(CommandedEnv)
     process.close()
     with pytest.raises(RuntimeError, match="closed"):
         BatchEnv([process])

@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import sys
 
 import cloudpickle
@@ -12,42 +13,20 @@ from hypothesis import strategies
 
 from agents import spaces as space_tools
 from agents.vector.batch_env import BatchEnv, make_batch_env
+from tests.toys import RandomEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-class Sampler(gymnasium.Env):
-    """Random observations and episode lengths; rewards depend on the action; infos in every step."""
-
-    def __init__(self, observation_space, action_space, ending="terminated"):
-        self.observation_space, self.action_space, self.ending = (
-            observation_space,
-            action_space,
-            ending,
-        )
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.observation_space.seed(int(self.np_random.integers(1 << 30)))
-        self.left = int(self.np_random.integers(1, 4))
-        self.kept = getattr(self, "kept", [])
-        info = {"left": self.left, "is_first": True, "options": str(options)}
-        return self.observation_space.sample(), info
-
-    def step(self, action):
-        self.kept.append(action)
-        self.left -= 1
-        reward = (
-            sum(float(np.sum(leaf)) for leaf in space_tools.flatten(self.action_space, action))
-            + self.left
-        )
-        info = {"left": self.left, "nested": {"array": np.full(2, self.left)}}
-        done = self.left == 0
-        flags = done and self.ending != "truncated", done and self.ending != "terminated"
-        return self.observation_space.sample(), reward, *flags, info
+def info_of(steps):
+    """Infos in every step, those of a reset differ from the others."""
+    if steps == 0:
+        return {"steps": 0, "is_first": True, "name": "first"}
+    return {"steps": steps, "nested": {"array": np.full(2, steps)}}
 
 
+sampler = functools.partial(RandomEnv, durations=(1, 3), info=info_of)
 BOXES = strategies.builds(
     lambda shape, dtype: spaces.Box(0, 9, shape, dtype),
     strategies.sampled_from([(), (1,), (2, 3)]),
@@ -119,7 +98,7 @@ def assert_equal_infos(batch, mine, theirs, done):
         space = batch.single_observation_space
         mine_leaves = [leaf[row] for leaf in space_tools.flatten(space, mine["final_obs"])]
         np.testing.assert_equal(mine_leaves, space_tools.flatten(space, theirs["final_obs"][row]))
-        for key in ("left", "is_first", "options"):  # Of the reset.
+        for key in ("steps", "is_first", "name"):  # Of the reset.
             assert mine[key][row] == theirs[key][row]
             assert mine[f"_{key}"][row]
 
@@ -133,19 +112,14 @@ def assert_equal_infos(batch, mine, theirs, done):
 @hypothesis.settings(deadline=None, max_examples=40)
 @pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
 def test_steps_equal_those_of_gymnasium(observation_space, action_space, ending, seed):
-    constructors = [
-        lambda: Sampler(space_copy(observation_space), space_copy(action_space), ending)
-    ] * 3
+    constructor = functools.partial(sampler, observation_space, action_space, ending=ending)
+    constructors = [constructor] * 3
     oracle = SyncVectorEnv(constructors, autoreset_mode=AutoresetMode.SAME_STEP)
     with batch_of(constructors, "inline") as batch:
         assert batch.observation_space == oracle.observation_space
         assert batch.action_space == oracle.action_space
         assert_equal_steps(batch, oracle, seed)
     oracle.close()
-
-
-def space_copy(space):
-    return cloudpickle.loads(cloudpickle.dumps(space))
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
@@ -157,7 +131,7 @@ def test_steps_in_processes_equal_those_of_gymnasium(processes):
     action_space = spaces.Dict(
         a=spaces.Box(-1, 1, (2,), np.float32), b=spaces.MultiDiscrete([3, 4])
     )
-    constructors = [lambda: Sampler(space_copy(observation_space), space_copy(action_space))] * 5
+    constructors = [functools.partial(sampler, observation_space, action_space)] * 5
     oracle = SyncVectorEnv(constructors, autoreset_mode=AutoresetMode.SAME_STEP)
     with contextlib.closing(make_batch_env(constructors, processes)) as batch:
         assert len(batch._hosts) == processes
@@ -184,12 +158,9 @@ def test_steps_of_gymnasiums_environments_equal_those_of_gymnasium(name, backend
 
 
 def test_gymnasiums_vector_wrappers_apply(backend):
-    def constructor():
-        return Sampler(spaces.Box(0, 1, (2,), np.float32), spaces.Box(-1, 1, (1,), np.float32))
-
     record = gymnasium.wrappers.vector.RecordEpisodeStatistics
-    oracle = record(SyncVectorEnv([constructor] * 3, autoreset_mode=AutoresetMode.SAME_STEP))
-    with batch_of([constructor] * 3, backend) as batch:
+    oracle = record(SyncVectorEnv([sampler] * 3, autoreset_mode=AutoresetMode.SAME_STEP))
+    with batch_of([sampler] * 3, backend) as batch:
         recorded = record(batch)
         for env in (recorded, oracle):
             env.reset(seed=0)

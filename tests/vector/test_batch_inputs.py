@@ -119,7 +119,7 @@ def test_reset_masks(mask, indices, expected):
     ("mask", "indices", "message"),
     [
         (None, [3], r"\[3\] must be in \[-3, 3\)"),
-        (None, [0, -4], "not all among"),
+        (None, [0, -4], r"\[0, -4\] must be in \[-3, 3\)"),
         (np.ones(3, bool), [0], "not by both"),
         (np.ones(2, bool), None, r"bool \[3\], got bool \[2\]"),
         (np.ones(3), None, r"bool \[3\], got float64 \[3\]"),

@@ -204,7 +204,7 @@ def test_steps_and_resets_before_the_first_reset_and_after_closing(make):
         env.reset(seed=[1, 2, None, 3])
     with pytest.raises(ValueError, match="only for all environments"):
         env.reset(seed=1, options={"reset_mask": np.array([True, False, False, False])})
-    with pytest.raises(ValueError, match="as many seeds, got 2"):
+    with pytest.raises(ValueError, match="needs 4 seeds, got 2"):
         env.reset(seed=[1, 2])
     with pytest.raises(ValueError, match="negative"):
         env.reset(seed=-3)

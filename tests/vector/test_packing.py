@@ -1,46 +1,39 @@
-import gymnasium
+import functools
+
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from agents.shared_memory.shared_arrays import ALIGNMENT, Results
-from agents.spaces import flatten
 from agents.vector.autoreset import to_same_step
 from agents.vector.batch_env import BatchEnv
 from agents.vector.packing import PackedSteps
+from tests.faulty_toys import CountingVectorEnv
+from tests.toys import CountingEnv
 
-
-class Countdown(gymnasium.Env):
-    """Observes its step count; terminates after `length` steps; infos hold numbers."""
-
-    observation_space = spaces.Dict(
-        count=spaces.Box(0, 1000, (2,), np.float32), image=spaces.Box(0, 255, (2, 2), np.uint8)
-    )
-    action_space = spaces.Discrete(2)
-
-    def __init__(self, length, speed=1.5):
-        self.length, self.speed = length, speed
-
-    def observe(self):
-        image = np.full((2, 2), 10 * self.count, np.uint8)
-        return {"count": np.full(2, self.count, np.float32), "image": image}
-
-    def reset(self, *, seed=None, options=None):
-        self.count = 0
-        return self.observe(), {"first": 1.0}
-
-    def step(self, action):
-        self.count += 1
-        info = {"speed": self.speed * self.count}
-        return self.observe(), self.count / 4, self.count == self.length, False, info
-
-
+OBSERVATIONS = spaces.Dict(
+    count=spaces.Box(0, 1000, (2,), np.float32), image=spaces.Box(0, 255, (2, 2), np.uint8)
+)
 LENGTHS = (2, 3, 1000)
 
 
+def quarter_of_steps(steps, action):
+    return steps / 4
+
+
+def counting(length, speed=1.5):
+    """An environment that terminates after `length` steps, whose infos hold its speed."""
+    return CountingEnv(
+        [(length, "terminated")],
+        OBSERVATIONS,
+        reward=quarter_of_steps,
+        info=lambda steps: {"speed": speed * steps} if steps else {"first": 1.0},
+    )
+
+
 def constructors():
-    return [lambda length=length: Countdown(length) for length in LENGTHS]
+    return [functools.partial(counting, length) for length in LENGTHS]
 
 
 def leaves(results):
@@ -94,7 +87,7 @@ def test_a_missing_info_is_nan_and_the_names_seen_are_kept():
 
 def test_an_info_that_is_not_a_number_is_refused():
     env = PackedSteps(
-        SyncVectorEnv([lambda: Countdown(9, speed="x")], autoreset_mode=AutoresetMode.SAME_STEP),
+        SyncVectorEnv([lambda: counting(9, speed="x")], autoreset_mode=AutoresetMode.SAME_STEP),
         info_keys=["speed"],
     )
     env.reset(seed=0)
@@ -103,22 +96,10 @@ def test_an_info_that_is_not_a_number_is_refused():
     env.close()
 
 
-class Forgetful(VectorEnv):
-    """Returns no final observations."""
-
-    num_envs = 2
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-    single_observation_space = spaces.Box(0, 1, (1,), np.float32)
-    single_action_space = spaces.Discrete(2)
-
-    def step(self, actions):
-        observ = np.zeros((2, 1), np.float32)
-        return observ, np.zeros(2), np.array(actions, bool), np.zeros(2, bool), {}
-
-
 def test_missing_final_observations_are_refused():
-    env = PackedSteps(Forgetful())
+    env = PackedSteps(CountingVectorEnv((3, 2), without_final_obs=True))
+    env.reset(seed=0)
     results = Results(env.layout, env.step_packed(np.array([0, 0])))
-    assert not flatten(Forgetful.single_observation_space, results.observ)[0][0].any()
-    with pytest.raises(ValueError, match="Forgetful.*no infos.'final_obs'."):
-        env.step_packed(np.array([0, 1]))
+    np.testing.assert_array_equal(results.observ[0], np.ones((2, 16)))
+    with pytest.raises(ValueError, match="CountingVectorEnv.*no infos.'final_obs'."):
+        env.step_packed(np.array([0, 0]))

@@ -1,5 +1,3 @@
-import numpy as np
-
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import SharedBlock
 from agents.workers.attachment import Attachment

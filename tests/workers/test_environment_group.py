@@ -7,51 +7,25 @@ from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
 from agents.workers.environment_group import EnvironmentGroup
+from tests.faulty_toys import FaultyEnv
+from tests.toys import CountingEnv, ScriptedEnv
 
 START = 2
+OBSERVATIONS = spaces.Dict(b=spaces.Box(-1, 1000, (2,), np.float32), a=spaces.Discrete(1000))
+ACTIONS = spaces.Dict(x=spaces.Box(-9, 9, (1,), np.float64), k=spaces.Discrete(10))
 
 
-class Counter(gymnasium.Env):
-    """Observes its step count in all leaves; terminates after `duration` steps; keeps actions and seeds."""
+def half_the_steps(steps, action):
+    return steps / 2
 
-    observation_space = spaces.Dict(
-        b=spaces.Box(-1, 1000, (2,), np.float32), a=spaces.Discrete(1000)
-    )
-    action_space = spaces.Dict(x=spaces.Box(-9, 9, (1,), np.float64), k=spaces.Discrete(10))
 
-    def __init__(self, duration=1000, fails_at=None, error=None):
-        self.duration, self.fails_at, self.error = duration, fails_at, error
-        self.actions, self.resets, self.closed = [], [], False
-        self.name = "counter"
+def steps_of(steps):
+    return {"steps": steps}
 
-    def observe(self):
-        return {"b": np.full(2, self.count, np.float32), "a": self.count}
 
-    def reset(self, *, seed=None, options=None):
-        self.resets.append((seed, options))
-        if self.fails_at == "reset":
-            raise self.error
-        self.count = 0
-        return self.observe(), {"begun": len(self.resets)}
-
-    def step(self, action):
-        self.actions.append(action)
-        self.count += 1
-        if self.count == self.fails_at:
-            raise self.error
-        return (
-            self.observe(),
-            self.count / 2,
-            self.count == self.duration,
-            self.count >= 5,
-            {"at": self.count},
-        )
-
-    def add(self, one, two=0):
-        return one + two
-
-    def close(self):
-        self.closed = True
+def counting(length=5, ending="truncated", cls=CountingEnv):
+    """An environment that observes its step count in all leaves; its infos hold it, too."""
+    return cls([(length, ending)], OBSERVATIONS, ACTIONS, half_the_steps, steps_of)
 
 
 def make(*envs, autoreset=True):
@@ -65,14 +39,14 @@ def make(*envs, autoreset=True):
 
 
 def test_reset_resets_the_environments_of_the_mask_and_writes_their_rows_only():
-    envs = [Counter(), Counter(), Counter()]
+    envs = [counting(), counting(), counting()]
     group, arrays = make(*envs)
     for observ in arrays.observ:
         observ[...] = -1
     arrays.reward[:] = arrays.terminated[:] = 1
     arrays.mask[:] = [True, True, True, False, True, True]
     arrays.seed[:] = [9, 9, 7, 7, -1, 9]
-    assert group.reset({"size": 3}) == [(2, {"begun": 1}, None), (4, {"begun": 1}, None)]
+    assert group.reset({"size": 3}) == [(2, {"steps": 0}, None), (4, {"steps": 0}, None)]
     assert [env.resets for env in envs] == [[(7, {"size": 3})], [], [(None, {"size": 3})]]
     np.testing.assert_array_equal(arrays.observ[0], [-1, -1, 0, -1, 0, -1])
     np.testing.assert_array_equal(arrays.observ[1][:, 1], [-1, -1, 0, -1, 0, -1])
@@ -81,11 +55,11 @@ def test_reset_resets_the_environments_of_the_mask_and_writes_their_rows_only():
 
 
 def test_the_last_step_of_an_episode_writes_its_final_and_the_next_first_observation():
-    group, arrays = make(Counter(duration=2), Counter())
+    group, arrays = make(counting(2, "terminated"), counting())
     arrays.mask[:] = True
     group.reset()
     assert group.step() == []
-    assert group.step() == [(2, {"begun": 2}, {"at": 2})]
+    assert group.step() == [(2, {"steps": 0}, {"steps": 2})]
     np.testing.assert_array_equal(arrays.observ[0], [0, 0, 0, 2, 0])
     assert arrays.final_observ[0][2] == 2
     np.testing.assert_array_equal(arrays.final_observ[1][2], [2, 2])
@@ -98,17 +72,17 @@ def test_the_last_step_of_an_episode_writes_its_final_and_the_next_first_observa
 
 
 def test_without_autoreset_nothing_is_reset_and_all_infos_are_returned():
-    env = Counter(duration=1)
+    env = counting(1, "terminated")
     group, arrays = make(env, autoreset=False)
     arrays.mask[:] = True
     group.reset()
-    assert group.step() == [(2, {"at": 1}, None)]
+    assert group.step() == [(2, {"steps": 1}, None)]
     assert len(env.resets) == 1
     assert arrays.terminated[2] and arrays.observ[0][2] == 1
 
 
 def test_actions_are_elements_of_the_space_and_stay_unchanged():
-    env = Counter()
+    env = counting()
     group, arrays = make(env)
     arrays.mask[:] = True
     group.reset()
@@ -131,9 +105,9 @@ def test_actions_without_dimensions_are_arrays():
 
 
 @pytest.mark.parametrize("error", [ValueError("no such luck"), SystemExit(3), MemoryError("full")])
-@pytest.mark.parametrize("where", ["reset", 2])
-def test_errors_are_typed_and_name_the_environment(where, error):
-    group, arrays = make(Counter(), Counter(fails_at=where, error=error))
+@pytest.mark.parametrize(("method", "countdown"), [("reset", 1), ("step", 2)])
+def test_errors_are_typed_and_name_the_environment(method, countdown, error):
+    group, arrays = make(counting(), FaultyEnv(counting(), error, countdown, method))
     arrays.mask[:] = True
     with pytest.raises(EnvironmentRaisedError) as caught:
         group.reset()
@@ -141,16 +115,13 @@ def test_errors_are_typed_and_name_the_environment(where, error):
         group.step()
     assert caught.value.env_index == START + 1
     assert caught.value.type_name == type(error).__name__
-    assert (
-        f"{'reset' if where == 'reset' else 'step'} raised {type(error).__name__}: {error}"
-        in caught.value.summary
-    )
-    assert "raise self.error" in caught.value.traceback_text
+    assert f"{method} raised {type(error).__name__}: {error}" in caught.value.summary
+    assert "raise self.fault" in caught.value.traceback_text
     assert caught.value.__cause__ is error
 
 
 def test_a_failing_constructor_closes_the_environments_before_it():
-    env = Counter()
+    env = counting()
     with pytest.raises(
         EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
     ) as caught:
@@ -160,11 +131,8 @@ def test_a_failing_constructor_closes_the_environments_before_it():
 
 
 def test_an_observation_of_another_shape_is_not_broadcast():
-    class Scalar(Counter):
-        def observe(self):
-            return {"b": np.zeros(1, np.float32), "a": 0}
-
-    group, arrays = make(Scalar())
+    observ = {"b": np.zeros(1, np.float32), "a": 0}
+    group, arrays = make(ScriptedEnv([observ], OBSERVATIONS, ACTIONS))
     arrays.mask[:] = True
     with pytest.raises(
         EnvironmentRaisedError, match=r"shape \(1,\), but the observation space has \(2,\)"
@@ -173,10 +141,7 @@ def test_an_observation_of_another_shape_is_not_broadcast():
 
 
 def test_call_get_and_set_look_through_wrappers():
-    wrapped = [
-        gymnasium.wrappers.TimeLimit(Counter(), 9),
-        gymnasium.wrappers.TimeLimit(Counter(), 9),
-    ]
+    wrapped = [gymnasium.wrappers.TimeLimit(counting(), 9) for _ in range(2)]
     group, _ = make(*wrapped)
     assert group.call(1, "add", (1,), {"two": 2}) == 3
     assert group.call(1, "name") == group.get(1, "name") == "counter"
@@ -193,8 +158,8 @@ def test_busy_is_the_index_of_the_environment_in_use():
             seen.append(env)
 
     seen = []
-    group = EnvironmentGroup([Counter, Counter], busy=Busy([-1]))
-    layout = Layout(2, Counter.observation_space, Counter.action_space)
+    group = EnvironmentGroup([counting, counting], busy=Busy([-1]))
+    layout = Layout(2, OBSERVATIONS, ACTIONS)
     arrays = BatchArrays(layout, aligned_empty(layout.size))
     group.attach(arrays, 0, autoreset=True)
     arrays.mask[:], arrays.seed[:] = [False, True], -1
@@ -207,11 +172,11 @@ def test_busy_is_the_index_of_the_environment_in_use():
 
 
 def test_close_closes_all_environments_even_if_one_raises(capsys):
-    class Stubborn(Counter):
+    class Stubborn(CountingEnv):
         def close(self):
             raise OSError("can't close")
 
-    envs = [Stubborn(), Counter()]
+    envs = [counting(cls=Stubborn), counting()]
     group, _ = make(*envs)
     group.close()
     assert envs[1].closed

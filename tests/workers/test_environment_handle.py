@@ -3,38 +3,22 @@ import sys
 
 import cloudpickle
 import gymnasium
-import numpy as np
 import pytest
-from gymnasium import spaces
 
 from agents.errors import EnvironmentRaisedError
 from agents.workers.external_process import ExternalProcess
+from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-class Named(gymnasium.Env):
-    observation_space = spaces.Box(0, 1, (2,), np.float64)
-    action_space = spaces.Discrete(2)
-    metadata = {"render_modes": ["ansi"]}
-
-    def __init__(self, name):
-        self.name, self._secret = name, "hidden"
-
-    def add(self, one, two=0):
-        return one + two
-
-    @property
-    def broken(self):
-        raise ValueError("broken property")
 
 
 @pytest.fixture(scope="module")
 def handle():
     """A handle on the second of two environments in a process."""
     constructors = [
-        lambda name=name: gymnasium.wrappers.TimeLimit(Named(name), 50) for name in ("one", "two")
+        lambda name=name: gymnasium.wrappers.TimeLimit(CommandedEnv(name), 50)
+        for name in ("one", "two")
     ]
     process = ExternalProcess(constructors, timeout=20)
     with contextlib.closing(process):
@@ -55,9 +39,9 @@ def test_reads_and_sets_attributes_through_wrappers(handle):
 
 
 def test_knows_the_description_of_its_environment(handle):
-    assert handle.observation_space == Named.observation_space
-    assert handle.action_space == Named.action_space
-    assert (handle.metadata, handle.render_mode) == (Named.metadata, None)
+    assert handle.observation_space == CommandedEnv.observation_space
+    assert handle.action_space == CommandedEnv.action_space
+    assert (handle.metadata, handle.render_mode) == (CommandedEnv.metadata, None)
 
 
 def test_names_with_a_leading_underscore_are_not_read_from_the_environment(handle):

@@ -12,6 +12,7 @@ from hypothesis import strategies
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import UnsupportedSpaceError
 from agents.workers.external_process import ExternalProcess
+from tests.toys import RandomEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -34,45 +35,19 @@ STRUCTURES = strategies.one_of(
 )
 
 
-class Echo(gymnasium.Env):
-    """Observes random elements; its infos hold them and the action."""
-
-    def __init__(self, observation_space, action_space):
-        self.observation_space, self.action_space = observation_space, action_space
-
-    def observe(self):
-        observ = self.observation_space.sample()
-        return observ, {"observ": observ}
-
-    def reset(self, *, seed=None, options=None):
-        self.observation_space.seed(seed)
-        return self.observe()
-
-    def step(self, action):
-        observ, info = self.observe()
-        return (
-            observ,
-            0.0,
-            False,
-            False,
-            info | {"action": action, "inside": self.action_space.contains(action)},
-        )
-
-
 @hypothesis.given(STRUCTURES, STRUCTURES, strategies.integers(0, 99))
 @hypothesis.settings(deadline=None, max_examples=6)
 def test_structures_arrive_unchanged_in_both_directions(observation_space, action_space, seed):
-    process = ExternalProcess(lambda: Echo(observation_space, action_space))
+    process = ExternalProcess(lambda: RandomEnv(observation_space, action_space, 0, 0))
     with contextlib.closing(process):
-        observ, info = process.reset(seed=seed)
-        np.testing.assert_equal(observ, info["observ"])
+        observ, _ = process.reset(seed=seed)
+        np.testing.assert_equal(observ, process.observs[-1])
         action_space.seed(seed)
         for _ in range(3):
             action = action_space.sample()
-            observ, _, _, _, info = process.step(action)
-            assert info["inside"]
-            np.testing.assert_equal(observ, info["observ"])
-            np.testing.assert_equal(info["action"], action)
+            observ = process.step(action)[0]
+            np.testing.assert_equal(observ, process.observs[-1])
+            np.testing.assert_equal(process.history[-1].action, action)  # In its space, as checked.
 
 
 def test_a_mock_environment_without_dimensions():

@@ -1,11 +1,7 @@
 import contextlib
-import sys
 
-import cloudpickle
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
@@ -14,38 +10,13 @@ from agents.workers.attachment import Attachment
 from agents.workers.description import describe
 from agents.workers.host import LocalHost
 from agents.workers.worker_host import WorkerHost
-
-# Workers need not be able to import this module.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+from tests.faulty_toys import CommandedEnv
 
 START, NUM_ENVS = 2, 4
 
 
-class Counter(gymnasium.Env):
-    """Observes its step count; terminates after action 1 and raises after action 2."""
-
-    observation_space = spaces.Box(0, 1000, (2,), np.float32)
-    action_space = spaces.Discrete(3)
-
-    def __init__(self):
-        self.name = "counter"
-
-    def observe(self):
-        return np.full(2, self.count, np.float32)
-
-    def reset(self, *, seed=None, options=None):
-        self.count = 0
-        return self.observe(), {"seed": seed, "options": options}
-
-    def step(self, action):
-        self.count += 1
-        if action == 2:
-            raise ValueError(f"at {self.count}")
-        return self.observe(), 0.5, bool(action == 1), False, {"count": self.count}
-
-
 def make_worker_host():
-    host = WorkerHost([Counter], timeout=20)
+    host = WorkerHost([CommandedEnv], timeout=20)
     host.wait_until_ready()
     return host
 
@@ -53,8 +24,8 @@ def make_worker_host():
 @pytest.fixture(params=["local", "worker"])
 def attached(request):
     """A host of one environment, and the arrays of a batch of which it has row `START`."""
-    host = LocalHost(Counter()) if request.param == "local" else make_worker_host()
-    layout = Layout(NUM_ENVS, Counter.observation_space, Counter.action_space)
+    host = LocalHost(CommandedEnv()) if request.param == "local" else make_worker_host()
+    layout = Layout(NUM_ENVS, CommandedEnv.observation_space, CommandedEnv.action_space)
     block = SharedBlock(layout.size)
     arrays = BatchArrays(layout, block.bytes)
     with contextlib.closing(host), contextlib.closing(block):
@@ -77,18 +48,20 @@ def step(host, arrays, action):
 def test_describes_its_environments(attached):
     host, _ = attached
     assert host.num_envs == 1
-    assert list(host.descriptions) == [describe(Counter())]
+    assert list(host.descriptions) == [describe(CommandedEnv())]
 
 
 def test_resets_and_steps_its_rows(attached):
     host, arrays = attached
     infos = reset(host, arrays, seed=7, options={"size": 2})
-    assert infos == [(START, {"seed": 7, "options": {"size": 2}}, None)]
+    assert infos == [(START, {"seed": 7, "options": {"size": 2}, "name": "one"}, None)]
     assert step(host, arrays, 0) == []
-    np.testing.assert_array_equal(arrays.observ[0][:, 0], [0, 0, 1, 0])
-    np.testing.assert_array_equal(arrays.reward, [0, 0, 0.5, 0])
-    assert step(host, arrays, 1) == [(START, {"seed": None, "options": None}, {"count": 2})]
-    np.testing.assert_array_equal(arrays.final_observ[0][:, 0], [0, 0, 2, 0])
+    np.testing.assert_array_equal(arrays.observ[0][:, 1], [0, 0, 1, 0])
+    np.testing.assert_array_equal(arrays.reward, [0, 0, 0.25, 0])
+    first_info = {"options": None, "name": "one"}
+    expected = [(START, first_info, {"action": CommandedEnv.END})]
+    assert step(host, arrays, CommandedEnv.END) == expected
+    np.testing.assert_array_equal(arrays.final_observ[0][:, 1], [0, 0, 2, 0])
     np.testing.assert_array_equal(arrays.terminated, [False, False, True, False])
 
 
@@ -99,14 +72,14 @@ def test_environments_outside_of_the_mask_are_not_reset(attached):
     arrays.mask[:] = False
     host.send_reset()
     assert host.receive() == []
-    assert arrays.observ[0][START, 0] == 1
+    assert arrays.observ[0][START, 1] == 1
 
 
 def test_errors_name_the_row_and_the_host_takes_further_requests(attached):
     host, arrays = attached
     reset(host, arrays)
-    with pytest.raises(EnvironmentRaisedError, match="ValueError: at 1") as caught:
-        step(host, arrays, 2)
+    with pytest.raises(EnvironmentRaisedError, match="ValueError: one failed") as caught:
+        step(host, arrays, CommandedEnv.RAISE)
     assert caught.value.env_index == START
     reset(host, arrays)
     assert step(host, arrays, 0) == []
@@ -114,15 +87,15 @@ def test_errors_name_the_row_and_the_host_takes_further_requests(attached):
 
 def test_asks_an_environment(attached):
     host, _ = attached
-    assert host.ask("get", 0, "name") == host.ask("call", 0, "name") == "counter"
+    assert host.ask("get", 0, "name") == host.ask("call", 0, "name") == "one"
     host.ask("set", 0, "name", "another")
     assert host.ask("get", 0, "name") == "another"
 
 
 def test_hands_out_environments_or_handles(attached):
     host, _ = attached
-    assert host[0].name == "counter"
-    assert isinstance(host[0], Counter) == isinstance(host, LocalHost)
+    assert host[0].name == "one"
+    assert isinstance(host[0], CommandedEnv) == isinstance(host, LocalHost)
     with pytest.raises(IndexError):
         _ = host[1]
 

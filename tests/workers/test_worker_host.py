@@ -6,57 +6,18 @@ import sys
 import time
 
 import cloudpickle
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from agents.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import SharedBlock
 from agents.workers.attachment import Attachment
 from agents.workers.worker_host import WorkerHost
+from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
-class Playground(gymnasium.Env):
-    """Observes its step count; the action selects what happens."""
-
-    observation_space = spaces.Box(0, 1e6, (2,), np.float64)
-    action_space = spaces.Discrete(100)
-    HANG, NAP, DIE, FORK_AND_DIE = range(1, 5)
-
-    def reset(self, *, seed=None, options=None):
-        self.count = 0
-        return np.zeros(2), {}
-
-    def step(self, action):
-        self.count += 1
-        if action == self.HANG:
-            time.sleep(60)
-        if action == self.NAP:
-            time.sleep(0.5)
-        if action == self.FORK_AND_DIE and os.fork() == 0:
-            time.sleep(5)
-            os._exit(0)
-        if action in (self.DIE, self.FORK_AND_DIE):
-            os.kill(os.getpid(), signal.SIGKILL)
-        return np.full(2, self.count, np.float64), 1.0, False, False, {"action": action}
-
-    def add(self, one, two=0):
-        return one + two
-
-    def complain(self):
-        raise LookupError("nothing there")
-
-    def large(self, size):
-        return bytes(size)
-
-    def nap(self, seconds, result):
-        time.sleep(seconds)
-        return result
 
 
 @contextlib.contextmanager
@@ -64,7 +25,7 @@ def hosting(*constructors, start=0, num_envs=None, **kwargs):
     """Yields a host that is attached to arrays with infos of all steps, and the arrays."""
     host = WorkerHost(constructors, **kwargs)
     num_envs = num_envs or start + len(constructors)
-    layout = Layout(num_envs, Playground.observation_space, Playground.action_space)
+    layout = Layout(num_envs, CommandedEnv.observation_space, CommandedEnv.action_space)
     block = SharedBlock(layout.size)
     with contextlib.closing(host), contextlib.closing(block):
         host.wait_until_ready()
@@ -105,7 +66,7 @@ def is_running(pid):
 @pytest.fixture(scope="module")
 def one():
     """A host of one environment that stays usable."""
-    with hosting(Playground, timeout=20) as (host, _):
+    with hosting(CommandedEnv, timeout=20) as (host, _):
         yield host
 
 
@@ -141,7 +102,7 @@ def test_a_result_that_cannot_be_unpickled_is_not_confused_with_the_next_reply()
         def __reduce__(self):
             return os.listdir, ("/no/such/folder",)
 
-    class Env(Playground):
+    class Env(CommandedEnv):
         def odd(self):
             return Odd()
 
@@ -158,7 +119,7 @@ def test_a_result_that_cannot_be_unpickled_is_not_confused_with_the_next_reply()
 
 @pytest.mark.parametrize("num_envs", [1, 2])
 def test_killed_while_idle(num_envs):
-    with hosting(*[Playground] * num_envs) as (host, arrays):
+    with hosting(*[CommandedEnv] * num_envs) as (host, arrays):
         os.kill(host.pid, signal.SIGKILL)
         with (
             taking_less_than(5),
@@ -174,9 +135,9 @@ def test_killed_while_idle(num_envs):
             host.close()
 
 
-@pytest.mark.parametrize("action", [Playground.DIE, Playground.FORK_AND_DIE])
+@pytest.mark.parametrize("action", [CommandedEnv.DIE, CommandedEnv.FORK_AND_DIE])
 def test_killed_while_stepping(action):
-    with hosting(*[Playground] * 3, index=7, start=4) as (host, arrays):
+    with hosting(*[CommandedEnv] * 3, index=7, start=4) as (host, arrays):
         send(host, arrays, 0, action, 0)
         with taking_less_than(5):
             for _ in range(2):
@@ -187,8 +148,8 @@ def test_killed_while_stepping(action):
 
 
 def test_killed_while_waited_for():
-    with hosting(Playground, timeout=30) as (host, arrays):
-        send(host, arrays, Playground.HANG)
+    with hosting(CommandedEnv, timeout=30) as (host, arrays):
+        send(host, arrays, CommandedEnv.HANG)
         subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {host.pid}"]).wait()
         with taking_less_than(5), pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
             host.receive()
@@ -198,7 +159,7 @@ def test_an_exit_code_is_reported():
     def constructor():
         os._exit(7)
 
-    host = WorkerHost([Playground, constructor], index=2)
+    host = WorkerHost([CommandedEnv, constructor], index=2)
     with (
         taking_less_than(20),
         pytest.raises(WorkerDiedError, match="ended with exit code 7") as caught,
@@ -209,17 +170,17 @@ def test_an_exit_code_is_reported():
 
 
 def test_a_hung_environment_times_out_and_is_closed_by_force():
-    class Stubborn(Playground):
+    class Stubborn(CommandedEnv):
         def __init__(self):
             super().__init__()
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
-    with hosting(Playground, Stubborn, timeout=0.3) as (host, arrays):
+    with hosting(CommandedEnv, Stubborn, timeout=0.3) as (host, arrays):
         with (
             taking_less_than(5),
             pytest.raises(WorkerTimeoutError, match="within 0.3 seconds") as caught,
         ):
-            step(host, arrays, 0, Playground.HANG)
+            step(host, arrays, 0, CommandedEnv.HANG)
         assert (caught.value.env_index, caught.value.pid, caught.value.step) == (1, host.pid, 1)
         with taking_less_than(5), pytest.raises(TimeoutError):
             host.ask("call", 0, "add", (1,))
@@ -229,25 +190,25 @@ def test_a_hung_environment_times_out_and_is_closed_by_force():
 
 
 def test_a_late_reply_is_not_confused_with_the_next():
-    with hosting(Playground, timeout=0.3) as (host, arrays):
+    with hosting(CommandedEnv, timeout=0.3) as (host, arrays):
         with pytest.raises(WorkerTimeoutError):
-            step(host, arrays, Playground.NAP)
+            step(host, arrays, CommandedEnv.NAP)
         assert host.ask("call", 0, "nap", (0, "mine")) == "mine"
         assert step(host, arrays, 50) == [{"action": 50}]
         step(host, arrays, 51)
-        assert arrays.observ[0][0, 0] == 3
+        assert arrays.observ[0][0, 1] == 3
 
 
 def test_a_late_reply_can_be_waited_for_again():
-    with hosting(Playground, timeout=0.4) as (host, arrays):
-        send(host, arrays, Playground.NAP)
+    with hosting(CommandedEnv, timeout=0.4) as (host, arrays):
+        send(host, arrays, CommandedEnv.NAP)
         with pytest.raises(WorkerTimeoutError):
             host.receive()
-        assert host.receive() == [(0, {"action": Playground.NAP}, None)]
+        assert host.receive() == [(0, {"action": CommandedEnv.NAP}, None)]
 
 
 def test_a_worker_stopped_in_the_middle_of_a_long_reply():
-    with hosting(Playground, timeout=0.5) as (host, _):
+    with hosting(CommandedEnv, timeout=0.5) as (host, _):
         promise = host.ask("call", 0, "large", (20_000_000,), blocking=False)
         time.sleep(0.3)  # By now it has filled the socket.
         os.kill(host.pid, signal.SIGSTOP)
@@ -259,7 +220,7 @@ def test_a_worker_stopped_in_the_middle_of_a_long_reply():
 
 
 def test_a_worker_that_does_not_read_a_long_message():
-    with hosting(Playground, timeout=0.3) as (host, _):
+    with hosting(CommandedEnv, timeout=0.3) as (host, _):
         os.kill(host.pid, signal.SIGSTOP)
         with taking_less_than(5), pytest.raises(WorkerTimeoutError):
             host.ask("call", 0, "add", (bytes(20_000_000),))
@@ -270,8 +231,8 @@ def test_a_worker_that_does_not_read_a_long_message():
 
 
 def test_the_process_can_be_started_again_and_attached_to_the_same_rows():
-    with hosting(Playground, Playground, start=1, num_envs=4, timeout=20) as (host, arrays):
-        send(host, arrays, Playground.DIE, 0)
+    with hosting(CommandedEnv, CommandedEnv, start=1, num_envs=4, timeout=20) as (host, arrays):
+        send(host, arrays, CommandedEnv.DIE, 0)
         with pytest.raises(WorkerDiedError):
             host.receive()
         dead, attachment = host.pid, host.attachment
@@ -284,11 +245,11 @@ def test_the_process_can_be_started_again_and_attached_to_the_same_rows():
         arrays.action[0][1:3] = 30, 31
         host.send_step()
         assert host.receive() == [(1, {"action": 30}, None), (2, {"action": 31}, None)]
-        np.testing.assert_array_equal(arrays.observ[0][:, 0], [0, 1, 1, 0])
+        np.testing.assert_array_equal(arrays.observ[0][:, 1], [0, 1, 1, 0])
 
 
 def test_starting_again_ends_the_process_before():
-    with hosting(Playground, timeout=20) as (host, _):
+    with hosting(CommandedEnv, timeout=20) as (host, _):
         before = host.pid
         host.start()
         assert not is_running(before)
@@ -303,7 +264,7 @@ def test_a_failed_start_keeps_the_attachment(tmp_path):
     def constructor():
         if broken.exists():
             raise FileExistsError("broken")
-        return Playground()
+        return CommandedEnv()
 
     with hosting(constructor, start=3) as (host, _):
         broken.touch()

@@ -99,9 +99,9 @@ def test_masks_that_do_not_fit_raise(mask, message):
 
 
 def test_actions_without_masks_raise():
-    with pytest.raises(UnsupportedSpaceError, match="not for Box"):
+    with pytest.raises(UnsupportedSpaceError, match="only, got Box"):
         mask_size(spaces.Box(-1, 1, (2,)))
-    with pytest.raises(UnsupportedSpaceError, match="not for Box"):
+    with pytest.raises(UnsupportedSpaceError, match="only, got Box"):
         with_action_mask(Game([None], spaces.Box(-1, 1, (2,))))
 
 
