@@ -115,7 +115,7 @@ class CountingInGraphEnv(InGraphEnv):
     """
 
     def __init__(self, durations, info_keys=()):
-        """Creates the variables; `durations` are the lengths of the episodes of each environment."""
+        """Creates the variables; `durations` are the lengths of the environments' episodes."""
         super().__init__(len(durations), COUNTS, TWO_CHOICES, info_keys)
         self._durations = tf.constant(durations, tf.int64)
         self._count = tf.Variable(tf.zeros_like(self._durations), trainable=False)
@@ -141,7 +141,7 @@ class CountingInGraphEnv(InGraphEnv):
 
 
 class LearnerGroup:
-    """Learners in threads of this process, each with a reducer that exchanges tensors with the others.
+    """Learners in threads of this process, whose reducers exchange tensors.
 
     They run eagerly, also the graphs: threads of graphs might all wait for the other learners.
 

@@ -348,7 +348,10 @@ def test_structures_pass_unchanged_in_both_directions(observation_space, action_
     env = RandomEnv(observation_space, action_space, termination=0, truncation=0)
     envs = InGraphBatchEnv(BatchEnv([env], blocking=True))
     envs.reset()
-    first = lambda structure: tf.nest.map_structure(lambda leaf: leaf[0].numpy(), structure)  # noqa: E731
+
+    def first(structure):
+        return tf.nest.map_structure(lambda leaf: leaf[0].numpy(), structure)
+
     for _ in range(2):
         np.testing.assert_equal(first(envs.observ), env.observs[-1])
         action = action_space.sample()

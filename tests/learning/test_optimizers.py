@@ -99,9 +99,8 @@ def test_slots_are_named_after_the_variables_they_belong_to():
     adam.apply(gradients, list(trained.values()))
     state = named_state(adam.variables, trained)
     kinds = ("momentum", "velocity")
-    assert set(state) == {
-        "iteration", "learning_rate", *(f"policy/{index}/{kind}" for index in (0, 1) for kind in kinds)
-    }  # fmt: skip
+    slots = {f"policy/{index}/{kind}" for index in (0, 1) for kind in kinds}
+    assert set(state) == {"iteration", "learning_rate"} | slots
     assert int(state["iteration"]) == 1
     np.testing.assert_allclose(state["policy/0/momentum"], np.full(2, 1.0))  # 0.1 * 10
     np.testing.assert_allclose(state["policy/1/momentum"], np.full(3, 2.0))
@@ -121,9 +120,8 @@ def test_slots_in_another_order_are_numbered(change):
         "one too few": slots[:3],
     }[change]
     state = named_state([*counters, *slots], trained)
-    assert set(state) == {
-        "iteration", "learning_rate", *(f"slot_{index}" for index in range(len(slots)))
-    }  # fmt: skip
+    numbered = {f"slot_{index}" for index in range(len(slots))}
+    assert set(state) == {"iteration", "learning_rate"} | numbered
     for index, slot in enumerate(slots):
         assert state[f"slot_{index}"] is slot.value
 

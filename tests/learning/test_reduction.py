@@ -23,11 +23,11 @@ def test_a_single_learner_adds_no_operation_to_the_graph():
 
 def test_learners_of_a_group_get_means_and_sums():
     group = LearnerGroup(3)
-    structures = [tf.nest.map_structure(lambda leaf: i * leaf, STRUCTURE) for i in range(3)]  # noqa: B023
 
     def reduce(index):
         reducer = group.reducers[index]
-        return reducer.mean(structures[index]), reducer.sum(structures[index])
+        structure = tf.nest.map_structure(lambda leaf: index * leaf, STRUCTURE)
+        return reducer.mean(structure), reducer.sum(structure)
 
     for mean, total in group.run(*(lambda i=i: reduce(i) for i in range(3))):
         tf.nest.assert_same_structure(mean, STRUCTURE)

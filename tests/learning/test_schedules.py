@@ -44,7 +44,7 @@ def test_the_rate_follows_the_mean_divergence_of_an_epoch(epoch, rate):
     np.testing.assert_allclose(after(1e-3, epoch), rate, rtol=1e-6)
 
 
-def test_divergences_of_previous_epochs_are_forgotten():
+def test_divergences_of_previous_epochs_do_not_count():
     np.testing.assert_allclose(after(1e-3, [1.0, 1.0], [0.01, 0.01], [0.0]), 1e-3, rtol=1e-6)
     np.testing.assert_allclose(after(1e-3, [1.0], [1.0]), 1e-3 / 2.25, rtol=1e-6)
 

@@ -11,22 +11,62 @@ START = tf.constant(0.0)
 VARIANTS = {
     "clip": {},
     "clip, everything at once": {
-        "value_clip": 0.2, "entropy_coef": 0.05, "max_gradient_norm": 0.3, "normalize_advantages": False
+        "value_clip": 0.2,
+        "entropy_coef": 0.05,
+        "max_gradient_norm": 0.3,
+        "normalize_advantages": False,
     },
-    "clip, schedules": {"clip_ratio_schedule": "linear", "entropy_coef": 0.1, "entropy_coef_schedule": "linear"},
+    "clip, schedules": {
+        "clip_ratio_schedule": "linear",
+        "entropy_coef": 0.1,
+        "entropy_coef_schedule": "linear",
+    },
     "clip, categorical": {"discrete": True, "entropy_coef": 0.05, "max_gradient_norm": 0.3},
     "kl, above the cutoff": {"objective": "kl", "kl_target": 0.005},
-    "kl, below the cutoff": {"objective": "kl", "kl_target": 0.5, "kl_init_penalty": 3.0, "entropy_coef": 0.05},
-    "kl, categorical": {"objective": "kl", "discrete": True, "kl_cutoff_factor": 1.0, "value_clip": 0.1},
-    "clip_kl": {"objective": "clip_kl", "kl_target": 0.02, "kl_cutoff_coef": 100.0, "learning_rate": 0.03},
-    "sgd": {"optimizer": "sgd", "learning_rate": 0.1, "sgd_momentum": 0.8, "max_gradient_norm": 0.4},
-    "sgd without momentum, separate": {"optimizer": "sgd", "sgd_momentum": 0.0, "critic_learning_rate": 0.1},
+    "kl, below the cutoff": {
+        "objective": "kl",
+        "kl_target": 0.5,
+        "kl_init_penalty": 3.0,
+        "entropy_coef": 0.05,
+    },
+    "kl, categorical": {
+        "objective": "kl",
+        "discrete": True,
+        "kl_cutoff_factor": 1.0,
+        "value_clip": 0.1,
+    },
+    "clip_kl": {
+        "objective": "clip_kl",
+        "kl_target": 0.02,
+        "kl_cutoff_coef": 100.0,
+        "learning_rate": 0.03,
+    },
+    "sgd": {
+        "optimizer": "sgd",
+        "learning_rate": 0.1,
+        "sgd_momentum": 0.8,
+        "max_gradient_norm": 0.4,
+    },
+    "sgd without momentum, separate": {
+        "optimizer": "sgd",
+        "sgd_momentum": 0.0,
+        "critic_learning_rate": 0.1,
+    },
     "separate": {"critic_learning_rate": 0.03, "max_gradient_norm": 0.3},
-    "stop before a minibatch": {"kl_stop": 0.1, "learning_rate": 0.05, "learning_rate_schedule": "constant"},
+    "stop before a minibatch": {
+        "kl_stop": 0.1,
+        "learning_rate": 0.05,
+        "learning_rate_schedule": "constant",
+    },
     "stop after an epoch": {"kl_stop": 0.075, "kl_stop_after": "epoch", "learning_rate": 0.03},
     "kl rate": {"learning_rate_schedule": "kl", "kl_target": 0.01, "critic_learning_rate": 0.02},
-    "kl rate, stopped": {"learning_rate_schedule": "kl", "kl_target": 0.02, "kl_stop": 0.1, "learning_rate": 0.03},
-}  # fmt: skip
+    "kl rate, stopped": {
+        "learning_rate_schedule": "kl",
+        "kl_target": 0.02,
+        "kl_stop": 0.1,
+        "learning_rate": 0.03,
+    },
+}
 
 
 @pytest.mark.parametrize("settings", VARIANTS.values(), ids=VARIANTS)

@@ -77,7 +77,7 @@ def test_a_whole_update_equals_plain_numpy():
         def loss(parameters, arrays=report.arrays):
             return numpy_loss(parameters, arrays, agent.config)
 
-        gradient = numeric_gradient(lambda parameters: loss(parameters)[0], before, 1e-5)  # noqa: B023
+        gradient = numeric_gradient(lambda *args: loss(*args)[0], before, 1e-5)  # noqa: B023
         norm = np.sqrt(sum(np.sum(one**2) for one in gradient.values()))
         assert norm > limit
         np.testing.assert_allclose(report.scalars["losses/gradient_norm"], norm, rtol=1e-4)
