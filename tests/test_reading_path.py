@@ -43,7 +43,7 @@ PATH = {
         "Update.gradients",
         "Update.apply",
     ],
-    "agents/ppo/loss.py": ["Loss.__init__", "Loss.compute", "make_loss"],
+    "agents/ppo/loss.py": ["Loss.__init__", "Loss.prepare", "Loss.compute", "make_loss"],
 }
 
 
