@@ -89,6 +89,8 @@ def find_torso(name: str) -> Torso:
 
 
 def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:
+    if not config.layers:
+        return keras.layers.Identity()(features)  # Keras for Python 3.10 needs one layer.
     for index, units in enumerate(config.layers):
         dense = keras.layers.Dense(
             units, config.activation, kernel_initializer=_orthogonal(), name=f"hidden_{index}"
