@@ -5,6 +5,10 @@ from __future__ import annotations
 import collections
 import signal
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agents.types import Info
 
 
 class UsageError(ValueError):
@@ -68,7 +72,11 @@ class EnvironmentRaisedError(EnvironmentFailure):
       summary: The message without the place and the traceback.
       traceback_text: The traceback from the process of the environment.
       type_name: Name of the exception's type, such as "ValueError".
+      infos: Of the environments of the same group that did not fail: row, info, and where a step
+        ended the episode the info of that step.
     """
+
+    infos: Sequence[tuple[int, Info, Info | None]] = ()
 
     def __init__(
         self,
@@ -92,7 +100,13 @@ class EnvironmentRaisedError(EnvironmentFailure):
 
     def __str__(self) -> str:
         traceback_text = self.traceback_text.rstrip()
+        if not traceback_text:
+            return super().__str__()
         return f"{super().__str__()}\n\nTraceback of the environment:\n{traceback_text}"
+
+
+class InvalidDataError(EnvironmentRaisedError):
+    """The environment returned data that is not in its spaces; there is no traceback."""
 
 
 class WorkerDiedError(EnvironmentFailure):

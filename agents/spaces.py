@@ -134,24 +134,6 @@ def _leaf_elements(space: Leaf, batch: np.ndarray) -> Iterator[NestedArray]:
     return (batch[row, ...] for row in range(len(batch)))  # Arrays []; iterating yields scalars.
 
 
-def first_outside(batch: np.ndarray, low: Bound, high: Bound) -> int | None:
-    """Returns the index of the first row of a batch that is out of a leaf space's bounds, or None.
-
-    One comparison for the whole batch: `space.contains`, row by row, takes as long as stepping
-    light environments.
-
-    Args:
-      batch: Array [B, ...]. NaN is in no space.
-      low: Lower bounds, see `bounds`.
-      high: Upper bounds, see `bounds`.
-    """
-    inside = (batch >= low) & (batch <= high)  # [B, ...]
-    if np.count_nonzero(inside) == inside.size:  # A third of the time of `all`.
-        return None
-    rows = inside.reshape(len(batch), -1).all(axis=1)  # [B]
-    return int(np.argmin(rows))
-
-
 def bounds(space: Leaf) -> tuple[Bound, Bound]:
     """Returns the smallest and largest finite elements of a leaf space.
 

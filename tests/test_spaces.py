@@ -90,29 +90,6 @@ def test_elements_of_a_batch_are_elements_of_the_space(space, size):
             assert np.shares_memory(leaf, whole) == (not isinstance(of, spaces.Discrete))
 
 
-@hypothesis.given(LEAVES, strategies.integers(1, 6), strategies.data())
-@hypothesis.settings(deadline=None, max_examples=200)
-def test_first_outside_agrees_with_the_space(space, size, data):
-    dtype = np.float64 if isinstance(space, spaces.Box) and space.dtype.kind == "f" else np.int64
-    batch = np.stack([space.sample() for _ in range(size)]).astype(dtype)
-    odd = [-1000, -1, 0, 1, 4, 1000] + ([np.nan, np.inf, -np.inf] if dtype == np.float64 else [])
-    for _ in range(data.draw(strategies.integers(0, 3))):
-        flat = batch.reshape(-1)
-        flat[data.draw(strategies.integers(0, flat.size - 1))] = data.draw(
-            strategies.sampled_from(odd)
-        )
-    low, high = (np.broadcast_to(bound, space.shape) for bound in tools.bounds(space))
-    outside = [
-        row
-        for row, one in enumerate(batch)
-        if not all(a <= x <= b for a, x, b in zip(low.flat, one.flat, high.flat, strict=True))
-    ]
-    assert tools.first_outside(batch, *tools.bounds(space)) == (outside[0] if outside else None)
-    if dtype == np.int64 and not isinstance(space, spaces.Box):
-        mine = [row for row, one in enumerate(batch.astype(space.dtype)) if one not in space]
-        assert tools.first_outside(batch, *tools.bounds(space)) == (mine[0] if mine else None)
-
-
 @pytest.mark.parametrize(
     ("space", "low", "high"),
     [

@@ -128,6 +128,10 @@ class BatchArrays(Results):
         self.block = block
         self._unused = aligned_empty(0)
 
+    def rows(self, start: int, stop: int) -> Rows:
+        """Returns views of the rows in [start, stop)."""
+        return Rows(self, slice(start, stop))
+
     def copy_results(self) -> np.ndarray:
         """Returns a copy of the block, aligned so that TensorFlow uses it without another copy.
 
@@ -141,6 +145,21 @@ class BatchArrays(Results):
         fresh, self._unused = self._unused[:size], self._unused[size:]
         fresh[start:] = self.block[start:size]
         return fresh
+
+
+class Rows:
+    """Views of some rows of a batch's arrays; names as in `Layout`, shapes [N, ...]."""
+
+    def __init__(self, arrays: BatchArrays, rows: slice):
+        """Creates the views of `rows`."""
+        self.action = [leaf[rows] for leaf in arrays.action]  # [N, ...] each.
+        self.mask, self.seed = arrays.mask[rows], arrays.seed[rows]  # [N] each.
+        self.observ = [leaf[rows] for leaf in arrays.observ]  # [N, ...] each.
+        self.reward = arrays.reward[rows]  # [N]
+        self.terminated = arrays.terminated[rows]  # [N]
+        self.truncated = arrays.truncated[rows]  # [N]
+        self.final_observ = [leaf[rows] for leaf in arrays.final_observ]  # [N, ...] each.
+        self.info = {key: numbers[rows] for key, numbers in arrays.info.items()}  # [N] each.
 
 
 def aligned_empty(size: int) -> np.ndarray:

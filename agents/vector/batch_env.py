@@ -11,11 +11,12 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from agents.batch_bounds import BatchBounds
 from agents.errors import EnvironmentFailure
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import flatten, leaf_spaces, pack
-from agents.vector.batch_inputs import batch_bounds, checked_actions, reset_mask, seed_list
+from agents.vector.batch_inputs import checked_actions, reset_mask, seed_list
 from agents.workers.attachment import Attachment
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, HostFailure, LocalHost
@@ -77,7 +78,7 @@ class BatchEnv(VectorEnv):
         self.metadata = {**descriptions[0].metadata, **self.metadata}
         self.render_mode = descriptions[0].render_mode
         self._action_leaves = [
-            (leaf, *batch_bounds(leaf, self.num_envs))
+            (leaf, BatchBounds(leaf, self.num_envs))
             for leaf in leaf_spaces(self.single_action_space)
         ]
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]

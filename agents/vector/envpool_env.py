@@ -11,10 +11,11 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from agents.batch_bounds import BatchBounds
 from agents.errors import UsageError
 from agents.spaces import flatten, leaf_spaces, pack
 from agents.suggestion import did_you_mean
-from agents.vector.batch_inputs import batch_bounds, checked_actions, seed_list
+from agents.vector.batch_inputs import checked_actions, seed_list
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, Options, Space
@@ -70,7 +71,7 @@ class EnvPoolEnv(VectorEnv):
         self.single_observation_space, self.single_action_space = _single_spaces(pool)
         leaf_spaces(self.single_observation_space)  # Raises UnsupportedSpaceError.
         self._action_leaves = [
-            (leaf, *batch_bounds(leaf, self.num_envs))
+            (leaf, BatchBounds(leaf, self.num_envs))
             for leaf in leaf_spaces(self.single_action_space)
         ]
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)

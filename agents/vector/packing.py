@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium.vector import VectorWrapper
 
+from agents.errors import InvalidDataError
 from agents.shared_memory.shared_arrays import Layout, Results, aligned_empty
 from agents.spaces import flatten
+from agents.workers.data_check import DataCheck, DataError, are_finite, check_reward
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, VectorEnv
@@ -35,6 +37,7 @@ class PackedSteps(VectorWrapper):
             env.num_envs, env.single_observation_space, env.single_action_space, info_keys
         )
         self.info_names: set[str] = set()
+        self._check = DataCheck(env.single_observation_space, env.num_envs)
 
     def step_packed(self, actions: NestedArray) -> np.ndarray:
         """Steps all environments and returns the results as one block, uint8 [size].
@@ -46,17 +49,23 @@ class PackedSteps(VectorWrapper):
           A new block that `layout` describes.
 
         Raises:
+          InvalidDataError: Observations or rewards are of the wrong shape or type, out of bounds, or
+            not finite.
           ValueError: The environment returned no `final_obs` for an episode that ended.
           TypeError: An entry of `info_keys` is not a number.
         """
         observ, reward, terminated, truncated, infos = self.env.step(actions)
         block = aligned_empty(self.layout.size)  # [size]
         results = Results(self.layout, block)
-        results.reward[:] = reward  # [B]
-        results.terminated[:] = terminated  # [B]
-        results.truncated[:] = truncated  # [B]
+        for name, array, values in (
+            ("reward", results.reward, reward),
+            ("terminated", results.terminated, terminated),
+            ("truncated", results.truncated, truncated),
+        ):
+            self._assign(array, values, name)  # [B]
         self._write(results.observ, slice(None), observ)
         self._write_final(results, observ, infos)
+        self._check_numbers(results)
         for key, numbers in results.info.items():
             self._write_info(key, numbers, infos)
         return block
@@ -80,7 +89,36 @@ class PackedSteps(VectorWrapper):
 
     def _write(self, arrays: Leaves, rows: int | slice, observ: NestedArray) -> None:
         for array, leaf in zip(arrays, flatten(self.single_observation_space, observ), strict=True):
-            array[rows] = leaf
+            self._assign(array[rows], leaf, "observation")
+
+    def _assign(self, array: np.ndarray, values: NestedArray, name: str) -> None:
+        """Copies values of the same shape and kind; smaller ones would silently be broadcast."""
+        kinds = {"f": "fiu", "i": "iub", "u": "iub", "b": "biu"}[array.dtype.kind]
+        given = np.asarray(values)
+        if given.shape != array.shape or given.dtype.kind not in kinds:
+            raise InvalidDataError(
+                f"The vector environment's step returned the {name} {given.dtype} {given.shape}, "
+                f"expected {array.dtype} {array.shape}",
+                traceback_text="",
+                env_index=None,
+                type_name=InvalidDataError.__name__,
+            )
+        array[...] = given
+
+    def _check_numbers(self, results: Results) -> None:
+        """Raises InvalidDataError unless observations are in their space and rewards finite."""
+        check, done = self._check, results.terminated | results.truncated  # [B]
+        if are_finite(results.reward) and check.are_in_bounds(results.observ) and not done.any():
+            return
+        for env in range(self.num_envs):
+            try:
+                check_reward(results.reward[env])
+                check.check_bounds(results.observ, env)
+                if done[env]:
+                    check.check_bounds(results.final_observ, env)
+            except DataError as error:
+                message = f"An environment's step {error}"
+                raise InvalidDataError(message, "", env, InvalidDataError.__name__) from None
 
     def _write_info(self, key: str, numbers: np.ndarray, infos: Info) -> None:
         """Writes the numbers [B] of the step; where an episode ended they are in `final_info`."""

@@ -5,15 +5,26 @@ The same code runs in worker processes and, for environments in the parent proce
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from agents.errors import EnvironmentRaisedError
-from agents.spaces import elements, flatten, leaf_spaces
+from agents.errors import EnvironmentRaisedError, InvalidDataError
+from agents.spaces import elements
 from agents.types import Info
+from agents.workers.data_check import (
+    FLAG_TYPES,
+    REAL_TYPES,
+    DataCheck,
+    DataError,
+    are_finite,
+    check_reward,
+    check_types,
+    unpack_reset,
+)
 from agents.workers.description import Description, describe
 
 if TYPE_CHECKING:
@@ -53,7 +64,7 @@ class EnvironmentGroup:
         """
         self.busy = [-1] if busy is None else busy
         self.envs: list[Env] = []
-        self._start = start
+        self._constructors, self._start = list(constructors), start
         try:
             for env, constructor in enumerate(constructors):
                 self.envs.append(self._guard(env, "constructor", constructor))
@@ -76,50 +87,68 @@ class EnvironmentGroup:
           autoreset: Whether to reset an environment in the step that ends its episode. If not,
             `step` returns the infos of all steps.
         """
-        self._arrays, self._start, self._autoreset = arrays, start, autoreset
-        # A single leaf is the usual case; flattening takes a fifth of a light environment's step.
-        self._single = leaf_spaces(self.observation_space) == [self.observation_space]
+        self._start, self._autoreset = start, autoreset
+        self._rows = arrays.rows(start, start + len(self.envs))  # [N, ...] each.
+        self._check = DataCheck(self.observation_space, len(self.envs))
+        for env in range(len(self.envs)):
+            self._check.fill(self._rows.final_observ, env)
 
     def step(self) -> RowInfos:
-        """Steps every environment with its row of the actions.
+        """Steps every environment with its row of the actions, also after one has failed.
 
         Returns:
           For every episode that ended: row, info of the reset, and info of the step. Without
           autoreset, for every environment: row, info, and None.
 
         Raises:
-          EnvironmentRaisedError: An environment raised.
+          EnvironmentRaisedError: Environments raised or returned invalid data: the first one, with
+            the `others` and with the `infos` of those that did not.
         """
-        arrays, busy, autoreset = self._arrays, self.busy, self._autoreset
+        rows, busy, autoreset = self._rows, self.busy, self._autoreset
+        dtype, shape, first_leaf = self._check.dtype, self._check.shape, rows.observ[0]
         infos: RowInfos = []
+        failures: dict[int, EnvironmentRaisedError] = {}
         # Copies [N, ...], because an environment may keep its action when the row is overwritten.
-        actions = [
-            leaf[self._start : self._start + len(self.envs)].copy() for leaf in arrays.action
-        ]
-        env = 0
-        try:
-            for environment, action in zip(
-                self.envs, elements(self.action_space, actions), strict=True
-            ):
-                busy[0] = env
-                row = self._start + env
-                observ, reward, terminated, truncated, info = environment.step(action)
-                arrays.reward[row] = reward
-                arrays.terminated[row] = terminated
-                arrays.truncated[row] = truncated
-                if arrays.info:
-                    self._write_info(row, info)
-                if not autoreset:
-                    infos.append((row, info, None))
-                elif terminated or truncated:
-                    self._write(arrays.final_observ, row, observ)
-                    observ, reset_info = environment.reset()
-                    infos.append((row, reset_info, info))
-                self._write(arrays.observ, row, observ)
+        actions = elements(self.action_space, [leaf.copy() for leaf in rows.action])
+        turns = zip(self.envs, actions, strict=True)
+        env, num_envs = 0, len(self.envs)
+        while env < num_envs:  # Once, and again after every failure.
+            try:
+                for environment, action in turns:
+                    busy[0] = env
+                    observ, reward, terminated, truncated, info = environment.step(action)
+                    # The usual types are recognized here: calls take as long as all the rest.
+                    if (
+                        reward.__class__ not in REAL_TYPES
+                        or terminated.__class__ not in FLAG_TYPES
+                        or truncated.__class__ not in FLAG_TYPES
+                        or info.__class__ is not dict
+                    ):
+                        check_types(reward, terminated, truncated, info)
+                    rows.reward[env] = reward
+                    rows.terminated[env] = terminated
+                    rows.truncated[env] = truncated
+                    if rows.info:
+                        self._write_info(env, info)
+                    if not autoreset:
+                        infos.append((self._start + env, info, None))
+                    elif terminated or truncated:
+                        observ, reset_info = self._end_episode(env, observ)
+                        infos.append((self._start + env, reset_info, info))
+                    if (
+                        observ.__class__ is np.ndarray
+                        and observ.dtype is dtype
+                        and observ.shape == shape
+                    ):
+                        first_leaf[env] = observ
+                    else:
+                        self._write(rows.observ, env, observ)
+                    env += 1
+            except (Exception, SystemExit) as error:
+                failures[env] = self._as_environment_error(env, "step", error)
                 env += 1
-        except (Exception, SystemExit) as error:
-            raise self._as_environment_error(env, "step", error) from error
-        return infos
+        self._check_numbers(failures, any_done=bool(infos))
+        return self._without_failures(infos, failures)
 
     def reset(self, options: Options | None = None) -> RowInfos:
         """Resets environments by the arrays' mask [B], with their seeds [B] unless negative.
@@ -131,29 +160,87 @@ class EnvironmentGroup:
           For every environment that was reset: row, info, and None.
 
         Raises:
-          EnvironmentRaisedError: An environment raised, or returned an observation of another shape
-            than its space's.
+          EnvironmentRaisedError: As `step`.
         """
-        arrays = self._arrays
         infos: RowInfos = []
-        for env, environment in enumerate(self.envs):
-            row = self._start + env
-            if not arrays.mask[row]:
-                continue
-            self.busy[0] = env
-            seed = int(arrays.seed[row])
+        failures: dict[int, EnvironmentRaisedError] = {}
+        for env in np.flatnonzero(self._rows.mask).tolist():
             try:
-                observ, info = environment.reset(seed=None if seed < 0 else seed, options=options)
-                self._check_shapes(observ)
-                self._write(arrays.observ, row, observ)
-            except (Exception, SystemExit) as error:
-                raise self._as_environment_error(env, "reset", error) from error
-            arrays.reward[row] = 0
-            for numbers in arrays.info.values():
-                numbers[row] = np.nan
-            arrays.terminated[row] = arrays.truncated[row] = False
-            infos.append((row, info, None))
-        return infos
+                infos.append((self._start + env, self._reset(env, options), None))
+            except EnvironmentRaisedError as error:
+                failures[env] = error
+        return self._without_failures(infos, failures)
+
+    def restart(self, env: int) -> RowInfos:
+        """Constructs an environment again and resets it with its seed in the arrays.
+
+        Args:
+          env: Index of the environment in the group.
+
+        Returns:
+          Its row, info, and None.
+
+        Raises:
+          EnvironmentRaisedError: The constructor or `reset` raised, or returned invalid data.
+        """
+        with contextlib.suppress(Exception):  # It failed before; its own errors say no more.
+            self.envs[env].close()
+        self.envs[env] = self._guard(env, "constructor", self._constructors[env])
+        return [(self._start + env, self._reset(env), None)]
+
+    def _reset(self, env: int, options: Options | None = None) -> Info:
+        """Resets an environment with its row's seed, writes its row and returns its info."""
+        rows, seed = self._rows, int(self._rows.seed[env])
+        self.busy[0] = env
+        try:
+            observ, info = unpack_reset(
+                self.envs[env].reset(seed=None if seed < 0 else seed, options=options)
+            )
+            self._write(rows.observ, env, observ)
+            self._check.check_bounds(rows.observ, env)
+        except (Exception, SystemExit) as error:
+            raise self._as_environment_error(env, "reset", error) from error
+        rows.reward[env] = 0
+        for numbers in rows.info.values():
+            numbers[env] = np.nan
+        rows.terminated[env] = rows.truncated[env] = False
+        return info
+
+    def _end_episode(self, env: int, final_observ: NestedArray) -> tuple[NestedArray, Info]:
+        """Writes the final observation, leaves [...], and resets the environment."""
+        self._write(self._rows.final_observ, env, final_observ)
+        return unpack_reset(self.envs[env].reset())
+
+    def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
+        """Adds environments to the failures whose rows hold invalid numbers after a step.
+
+        Args:
+          failures: Failures by index of the environment.
+          any_done: Whether the step ended an episode; other final observations are valid.
+        """
+        rows, check = self._rows, self._check
+        if are_finite(rows.reward) and check.are_in_bounds(rows.observ):
+            if not any_done or check.are_in_bounds(rows.final_observ):
+                return
+        for env in range(len(self.envs)):
+            try:
+                check_reward(rows.reward[env])
+                check.check_bounds(rows.final_observ, env)
+                check.check_bounds(rows.observ, env)
+            except DataError as error:
+                check.fill(rows.final_observ, env)
+                failures.setdefault(env, self._as_environment_error(env, "step", error))
+
+    def _without_failures(
+        self, infos: RowInfos, failures: dict[int, EnvironmentRaisedError]
+    ) -> RowInfos:
+        """Returns the infos; raises the first failure with the others, if there are any."""
+        if not failures:
+            return infos
+        first, *others = (failures[env] for env in sorted(failures))
+        first.others = tuple(others)
+        first.infos = [info for info in infos if info[0] - self._start not in failures]
+        raise first
 
     # Attributes of an environment are of any type.
 
@@ -184,32 +271,20 @@ class EnvironmentGroup:
             except Exception:
                 traceback.print_exc()
 
-    def _write(self, leaves: Leaves, row: int, observ: NestedArray) -> None:
-        """Writes an observation, leaves [...], into a row of `leaves`, [B, ...] each."""
-        if self._single:
-            leaves[0][row] = observ
-        else:
-            for leaf, value in zip(leaves, flatten(self.observation_space, observ), strict=True):
-                leaf[row] = value
+    def _write(self, leaves: Leaves, env: int, observ: NestedArray) -> None:
+        """Writes an observation, leaves [...], into a row of `leaves`, [N, ...] each."""
+        for leaf, value in zip(leaves, self._check.leaves(observ), strict=True):
+            leaf[env] = value
 
-    def _write_info(self, row: int, info: Info) -> None:
-        """Writes the numbers of an info into their arrays [B]; NaN for missing ones."""
-        for key, numbers in self._arrays.info.items():
+    def _write_info(self, env: int, info: Info) -> None:
+        """Writes the numbers of an info into their arrays [N]; NaN for missing ones."""
+        for key, numbers in self._rows.info.items():
             try:
-                numbers[row] = info.get(key, np.nan)
+                numbers[env] = info.get(key, np.nan)
             except (TypeError, ValueError):
                 raise TypeError(
                     f"info_keys: '{key}' is {info[key]!r} in this environment's info, not a number"
                 ) from None
-
-    def _check_shapes(self, observ: NestedArray) -> None:
-        # Assigning to a row would silently broadcast a smaller observation.
-        leaves = flatten(self.observation_space, observ)
-        for value, space in zip(leaves, leaf_spaces(self.observation_space), strict=True):
-            if np.shape(value) != space.shape:
-                raise ValueError(
-                    f"observation of shape {np.shape(value)}, but the observation space has {space.shape}"
-                )
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns what `function` returns; translates what it raises."""
@@ -223,7 +298,11 @@ class EnvironmentGroup:
         self, env: int, action: str, error: BaseException
     ) -> EnvironmentRaisedError:
         """Translates an exception of an environment into a typed error."""
+        row = self._start + env
+        if isinstance(error, DataError):
+            name = InvalidDataError.__name__
+            return InvalidDataError(f"An environment's {action} {error}", "", row, name)
         message = f"An environment's {action} raised {type(error).__name__}: {error}"
-        return EnvironmentRaisedError(
-            message, traceback.format_exc(), self._start + env, type(error).__name__
-        )
+        failure = EnvironmentRaisedError(message, traceback.format_exc(), row, type(error).__name__)
+        failure.__cause__ = error
+        return failure

@@ -3,8 +3,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from agents.batch_bounds import BatchBounds
 from agents.errors import InvalidActionError
-from agents.vector.batch_inputs import batch_bounds, checked_actions, reset_mask, seed_list
+from agents.vector.batch_inputs import checked_actions, reset_mask, seed_list
 
 DISCRETE, BOX = spaces.Discrete(8, start=-2), spaces.Box(-0.7, 0.7, (2,), np.float32)
 SPACES = [
@@ -18,7 +19,7 @@ SPACES = [
 
 
 def checked(actions, space, num_envs=3):
-    return checked_actions(actions, space, *batch_bounds(space, num_envs))
+    return checked_actions(actions, space, BatchBounds(space, num_envs))
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
@@ -35,7 +36,8 @@ def test_elements_of_the_space_pass(space):
 
 @pytest.mark.parametrize("space", SPACES, ids=str)
 def test_bounds_are_inclusive_and_finite(space):
-    for bound in batch_bounds(space, 3):
+    known = BatchBounds(space, 3)
+    for bound in (known.low, known.high):
         assert bound.dtype == space.dtype and np.isfinite(bound).all()
         assert batch_space(space, 3).contains(checked(bound, space))
 

@@ -135,7 +135,7 @@ def test_an_observation_of_another_shape_is_not_broadcast():
     group, arrays = make(ScriptedEnv([observ], OBSERVATIONS, ACTIONS))
     arrays.mask[:] = True
     with pytest.raises(
-        EnvironmentRaisedError, match=r"shape \(1,\), but the observation space has \(2,\)"
+        EnvironmentRaisedError, match=r"shape \(1,\), expected Box\(-1.0, 1000.0, \(2,\), float32\)"
     ):
         group.reset()
 

@@ -1,0 +1,160 @@
+"""Checks of what environments return: nothing that is not in their spaces is learned from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.batch_bounds import BatchBounds
+from agents.spaces import flatten, leaf_spaces
+
+if TYPE_CHECKING:
+    from agents.spaces import Leaf
+    from agents.types import Info, Leaves, NestedArray, Space
+
+# What an environment returned, of any type.
+Returned: TypeAlias = Any
+
+# The usual types of rewards and flags; `check_types` accepts some more.
+REAL_TYPES = frozenset({float, int, np.float64, np.float32})
+FLAG_TYPES = frozenset({bool, np.bool_})
+
+# Kinds of NumPy types that observations may have, by the kind of their space's type.
+_KINDS = {"f": "f", "i": "iu", "u": "iu", "b": "b"}
+
+# Environments that compute in float64 miss their own float32 bounds by a rounding or two.
+_TOLERANCE = 1e-5
+
+
+class DataError(ValueError):
+    """Data that an environment must not return; the message begins with "returned"."""
+
+
+class DataCheck:
+    """Checks observations: types and shapes one by one, bounds for all environments at once.
+
+    Attributes:
+      shape: Shape of observations that are a single Box, the usual case; None for others.
+      dtype: Type of observations that are a single Box.
+    """
+
+    def __init__(self, observation_space: Space, num_envs: int):
+        """Initializes the checks of N = `num_envs` environments with this observation space."""
+        self._space = observation_space
+        self._leaf_spaces = leaf_spaces(observation_space)
+        single = isinstance(observation_space, spaces.Box)
+        self.shape = observation_space.shape if single else None
+        self.dtype = observation_space.dtype if single else None
+        self._bounds = [BatchBounds(leaf, num_envs, _TOLERANCE) for leaf in self._leaf_spaces]
+
+    def leaves(self, observ: NestedArray) -> list[NestedArray]:
+        """Returns the leaves [...] of an observation.
+
+        Raises:
+          DataError: Structure, shapes or types are not those of the observation space.
+        """
+        try:
+            leaves = flatten(self._space, observ)
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise DataError(
+                f"returned the observation {_describe(observ)}, expected an element of {self._space}"
+            ) from None
+        for value, leaf in zip(leaves, self._leaf_spaces, strict=True):
+            _check_leaf(value, leaf)
+        return leaves
+
+    def are_in_bounds(self, leaves: Leaves) -> bool:
+        """Whether all observations, leaves [N, ...], are finite and in bounds."""
+        return all(map(BatchBounds.contain, self._bounds, leaves))
+
+    def check_bounds(self, leaves: Leaves, env: int) -> None:
+        """Checks the observation of one environment; leaves are [N, ...].
+
+        Raises:
+          DataError: A number is out of bounds, NaN or infinite.
+        """
+        for known, batch, leaf in zip(self._bounds, leaves, self._leaf_spaces, strict=True):
+            outside = known.outside(batch[env], env)  # [...]
+            if np.any(outside):
+                place = tuple(np.argwhere(outside)[0].tolist())
+                where = f" at {list(place)}" if place else ""
+                number = np.asarray(batch[env])[place]
+                raise DataError(f"returned {number}{where} in an observation of {leaf}")
+
+    def fill(self, leaves: Leaves, env: int) -> None:
+        """Writes any valid observation into the row `env` of leaves [N, ...]."""
+        for known, batch in zip(self._bounds, leaves, strict=True):
+            batch[env] = known.low[env]
+
+
+def are_finite(reward: np.ndarray) -> bool:
+    """Whether all rewards, float64 [N], are finite."""
+    return b"\0" not in np.isfinite(reward).tobytes()  # Half of the time of `all`.
+
+
+def unpack_reset(returned: Returned) -> tuple[NestedArray, Info]:
+    """Returns the observation and the info that `reset` returned.
+
+    Raises:
+      DataError: It did not return two values, or the info is not a dictionary.
+    """
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise DataError(f"returned {_describe(returned)}, expected (observ, info)")
+    observ, info = returned
+    if not isinstance(info, Mapping):
+        raise DataError(f"returned the info {_describe(info)}, expected a dictionary")
+    return observ, dict(info)
+
+
+def check_types(
+    reward: Returned, terminated: Returned, truncated: Returned, info: Returned
+) -> None:
+    """Checks what `step` returned besides the observation.
+
+    Raises:
+      DataError: The reward is not a real number, a flag is not a boolean, or the info is not a
+        dictionary.
+    """
+    if np.ndim(reward) != 0 or np.asarray(reward).dtype.kind not in "fiub":
+        raise DataError(f"returned the reward {_describe(reward)}, expected a number")
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if np.ndim(flag) != 0 or np.asarray(flag).dtype.kind not in "biu" or flag not in (0, 1):
+            raise DataError(f"returned {_describe(flag)} for {name}, expected True or False")
+    if not isinstance(info, Mapping):
+        raise DataError(f"returned the info {_describe(info)}, expected a dictionary")
+
+
+def check_reward(reward: float) -> None:
+    """Raises DataError unless the reward is finite."""
+    if not math.isfinite(reward):
+        raise DataError(f"returned the reward {reward}, expected a finite number")
+
+
+def _check_leaf(value: Returned, leaf: Leaf) -> None:
+    """Raises DataError unless a leaf [...] has the shape and the kind of type of its space."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # Rows of different lengths.
+        raise DataError(f"returned the observation {_describe(value)}, expected {leaf}") from None
+    if array.shape != leaf.shape:
+        raise DataError(f"returned an observation of shape {array.shape}, expected {leaf}")
+    kinds = _KINDS[leaf.dtype.kind] + ("b" if isinstance(leaf, spaces.MultiBinary) else "")
+    if array.dtype.kind not in kinds:
+        raise DataError(f"returned an observation of type {array.dtype}, expected {leaf}")
+    # Before it is written, where it would wrap around.
+    if leaf.dtype.kind in "iu" and array.dtype != leaf.dtype and array.size:
+        limits = np.iinfo(leaf.dtype)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            raise DataError(f"returned the observation {_describe(value)}, expected {leaf}")
+
+
+def _describe(value: Returned) -> str:
+    """Returns a value in one line of at most 80 characters; of a tuple, its length."""
+    if isinstance(value, tuple):
+        return f"{len(value)} values"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."

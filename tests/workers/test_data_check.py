@@ -1,0 +1,198 @@
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.errors import InvalidDataError
+from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
+from agents.spaces import leaf_spaces
+from agents.workers.data_check import DataCheck, DataError, are_finite, check_types, unpack_reset
+from agents.workers.environment_group import EnvironmentGroup
+
+BOX = spaces.Box(-1, 1, (2,), np.float32)
+IMAGE = spaces.Box(0, 255, (2, 2, 1), np.uint8)
+MIXED = spaces.Dict(a=spaces.Discrete(3), b=spaces.Tuple([BOX, spaces.MultiBinary(2)]))
+VALID = np.zeros(2, np.float32)
+
+# By kind, what `step` returns in place of (VALID, 0.5, False, False, {}), and words of the message.
+BAD_STEPS = {
+    "observation of a smaller shape": ({0: np.zeros(1, np.float32)}, r"shape \(1,\), expected Box"),
+    "observation of a larger shape": ({0: np.zeros(3, np.float32)}, r"shape \(3,\), expected Box"),
+    "observation of integers": ({0: np.zeros(2, int)}, "type int64, expected Box"),
+    "complex observation": ({0: np.zeros(2, complex)}, "type complex128, expected Box"),
+    "observation that is not an array": ({0: "north"}, r"shape \(\), expected Box"),
+    "no observation": ({0: None}, r"shape \(\), expected Box"),
+    "observation out of bounds": (
+        {0: np.array([0, 2], np.float32)},
+        r"returned 2.0 at \[1\] in an",
+    ),
+    "NaN in the observation": ({0: np.array([np.nan, 0], np.float32)}, r"returned nan at \[0\]"),
+    "observation that overflows": ({0: np.array([0, 1e300])}, r"returned inf at \[1\]"),
+    "NaN reward": ({1: float("nan")}, "reward nan, expected a finite number"),
+    "infinite reward": ({1: np.float64("inf")}, "reward inf, expected a finite number"),
+    "complex reward": ({1: 1j}, "reward 1j, expected a number"),
+    "reward that is a vector": ({1: np.zeros(1)}, r"reward array\(\[0.\]\), expected a number"),
+    "no reward": ({1: None}, "reward None, expected a number"),
+    "flag that is no boolean": ({2: None}, "None for terminated, expected True or False"),
+    "flag that is a word": ({3: "no"}, "'no' for truncated, expected True or False"),
+    "info that is no dictionary": ({4: [1]}, r"the info \[1\], expected a dictionary"),
+    "four values": (4, "not enough values to unpack"),
+    "no values": (None, "cannot unpack non-iterable NoneType"),
+}
+
+
+class BadEnv(gymnasium.Env):
+    """Returns bad data from its second step, or from its second reset on."""
+
+    observation_space, action_space = BOX, spaces.Discrete(2)
+
+    def __init__(self, bad=None, method="step", ends=False):
+        self._bad, self._method, self._ends, self._calls = bad, method, ends, 0
+
+    def reset(self, *, seed=None, options=None):
+        return self._corrupt("reset", (VALID, {}))
+
+    def step(self, action):
+        return self._corrupt("step", (VALID, 0.5, self._ends, False, {}))
+
+    def _corrupt(self, method, returned):
+        self._calls += method == self._method
+        if self._bad is None or method != self._method or self._calls < 2:
+            return returned
+        if isinstance(self._bad, dict):
+            return tuple(self._bad.get(index, value) for index, value in enumerate(returned))
+        return self._bad if self._bad is None else returned[: self._bad]
+
+
+class NoReturn(BadEnv):
+    """A step that forgets to return anything."""
+
+    def step(self, action):
+        return None
+
+
+def make(*envs):
+    group = EnvironmentGroup([lambda env=env: env for env in envs])
+    layout = Layout(len(envs), BOX, spaces.Discrete(2))
+    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    arrays.block[:] = 0
+    arrays.seed[:] = -1
+    arrays.mask[:] = True
+    group.attach(arrays, 0, autoreset=True)
+    group.reset()
+    return group, arrays
+
+
+@pytest.mark.parametrize("kind", BAD_STEPS)
+def test_bad_data_of_a_step_is_refused_and_the_other_environments_are_stepped(kind):
+    bad, message = BAD_STEPS[kind]
+    failing = NoReturn() if bad is None else BadEnv(bad)
+    group, arrays = make(BadEnv(), failing, BadEnv(ends=True))
+    if bad is not None:
+        group.step()
+    with pytest.raises(Exception, match=message) as caught, np.errstate(over="ignore"):
+        group.step()
+    assert caught.value.env_index == 1
+    assert [info[0] for info in caught.value.infos] == [2]
+    assert arrays.reward.tolist()[::2] == [0.5, 0.5]
+    assert arrays.terminated.tolist()[::2] == [False, True]
+    if isinstance(bad, dict):
+        assert isinstance(caught.value, InvalidDataError)
+        assert "Traceback" not in str(caught.value)
+        assert re.match("An environment's step returned ", str(caught.value))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in BAD_STEPS if "observation" in kind])
+@pytest.mark.parametrize("autoreset", [False, True])
+def test_bad_observations_of_a_reset_are_refused(kind, autoreset):
+    bad, message = BAD_STEPS[kind]
+    group, _ = make(BadEnv(), BadEnv(bad, "reset", ends=autoreset))
+    with pytest.raises(InvalidDataError, match=message) as caught, np.errstate(over="ignore"):
+        group.step() if autoreset else group.reset()
+    assert caught.value.env_index == 1
+
+
+def test_two_bad_environments_are_both_named_and_valid_again_afterwards():
+    bad = {0: np.full(2, np.nan, np.float32)}
+    group, arrays = make(BadEnv(bad, ends=True), BadEnv(), BadEnv(bad))
+    group.step()
+    with pytest.raises(InvalidDataError) as caught:
+        group.step()
+    assert [caught.value.env_index, *(one.env_index for one in caught.value.others)] == [0, 2]
+    for env in (0, 2):
+        group.envs[env]._bad = None
+    assert len(group.step()) == 1
+
+
+def test_final_observations_are_checked():
+    bad = {0: np.array([0, 5], np.float32)}
+    group, _ = make(BadEnv(), BadEnv(bad, ends=True))
+    group.step()
+    with pytest.raises(InvalidDataError, match=r"returned 5.0 at \[1\]"):
+        group.step()
+
+
+@pytest.mark.parametrize(
+    ("space", "observ"),
+    [
+        (BOX, np.zeros(2, np.float64)),
+        (BOX, [0.5, 0.5]),
+        (IMAGE, np.full((2, 2, 1), 255, np.uint8)),
+        (IMAGE, np.full((2, 2, 1), 255, int)),
+        (spaces.Discrete(3), 2),
+        (spaces.Discrete(3), np.int32(2)),
+        (spaces.MultiBinary(2), np.array([True, False])),
+        (MIXED, {"a": 1, "b": (VALID, np.zeros(2, np.int8))}),
+    ],
+)
+def test_elements_of_the_space_pass(space, observ):
+    check = DataCheck(space, 1)
+    leaves = check.leaves(observ)
+    batch = [np.asarray(leaf)[None] for leaf in leaves]
+    assert check.are_in_bounds(batch)
+    check.check_bounds(batch, 0)
+
+
+@pytest.mark.parametrize(
+    ("space", "observ"),
+    [
+        (IMAGE, np.full((2, 2, 1), 256)),
+        (IMAGE, np.full((2, 2, 1), -1)),
+        (IMAGE, np.zeros((2, 2, 1), np.float32)),
+        (BOX, [[0.5], [0.5, 0.5]]),
+        (spaces.Discrete(3), 0.5),
+        (spaces.MultiBinary(2), np.zeros(2)),
+        (MIXED, {"a": 1}),
+        (MIXED, {"a": 1, "b": (VALID,)}),
+        (MIXED, VALID),
+    ],
+)
+def test_other_structures_shapes_and_types_are_refused(space, observ):
+    with pytest.raises(DataError, match="returned .*expected"):
+        DataCheck(space, 1).leaves(observ)
+
+
+def test_bounds_of_every_leaf_are_checked():
+    check = DataCheck(MIXED, 2)
+    batch = [np.zeros((2, *leaf.shape), leaf.dtype) for leaf in leaf_spaces(MIXED)]
+    assert check.are_in_bounds(batch)
+    for leaf in batch:
+        leaf[1] = 7
+        assert not check.are_in_bounds(batch)
+        check.check_bounds(batch, 0)
+        with pytest.raises(DataError, match="returned 7"):
+            check.check_bounds(batch, 1)
+        check.fill(batch, 1)
+        assert check.are_in_bounds(batch)
+
+
+def test_usual_and_unusual_valid_types_pass():
+    check_types(np.int64(3), np.True_, 1, {})
+    check_types(True, False, np.False_, {})
+    assert unpack_reset((VALID, {"a": 1})) == (VALID, {"a": 1})
+    for returned in (VALID, (VALID,), (VALID, None), None):
+        with pytest.raises(DataError):
+            unpack_reset(returned)
+    assert are_finite(np.array([1e200, -1e200])) and not are_finite(np.array([0, np.inf]))
