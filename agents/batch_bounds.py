@@ -57,10 +57,10 @@ class BatchBounds:
             return True
         if self._all_finite:
             np.isfinite(batch, self._above_low)
-            return self._above_low.tobytes() == self._half_true
+            return bool(self._above_low.tobytes() == self._half_true)
         np.greater_equal(batch, self.low, self._above_low)
         np.less_equal(batch, self.high, self._below_high)
-        return self._inside.tobytes() == self._true
+        return bool(self._inside.tobytes() == self._true)
 
     def first_outside(self, batch: np.ndarray) -> int | None:
         """Returns the index of the first element of a batch [N, ...] out of bounds, or None."""

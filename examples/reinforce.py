@@ -61,7 +61,7 @@ class Reinforce(Algorithm):
         norm = self._optimizer.apply(tape.gradient(loss, self._weights), progress)
         self.steps.assign_add(tf.size(rollout.reward, tf.int64))
         scalars = {"losses/policy": policy_loss, "losses/value": value_loss}
-        nonfinite = find_nonfinite(rollout.reward, rollout.done, samples, loss + norm)
+        nonfinite = find_nonfinite(rollout.reward, rollout.done, samples, loss, gradient=norm)
         return Report(scalars, {"rollout/advantage": advantage}, nonfinite)
 
     def variables(self) -> dict[str, tf.Variable]:

@@ -44,7 +44,7 @@ class Report(NamedTuple):
       scalars: float32 [] by tag, such as `losses/policy`.
       arrays: Tensors of any shape by tag, for histograms.
       nonfinite: By the name of what was monitored (`observ`, `final_observ`, `reward`, `action`,
-        `loss`), the first NaN or infinity, float32 [], and its index in the flat [T, B], int32 [],
+        `loss`, `gradient`), the first NaN or infinity, float32 [], and its index in the flat [T, B], int32 [],
         -1 where all numbers are finite. See `agents.learning.nonfinite`.
     """
 

@@ -59,6 +59,7 @@ class InGraphBatchEnv(InGraphEnv):
             batch_env.single_observation_space,
             batch_env.single_action_space,
             available,
+            restarts=self._layout.restarted is not None,
         )
         self.info_names = self._batch_env.info_names
         self.packed_spec = tf.TensorSpec([self._layout.size], tf.uint8)
@@ -93,6 +94,7 @@ class InGraphBatchEnv(InGraphEnv):
             truncated=_read(layout.truncated, packed),
             final_observ=final_observ,
             extras=extras,
+            restarted=_read(layout.restarted, packed) if layout.restarted else (),
         )
 
     def _reset(self, mask: tf.Tensor, seed: tf.Tensor) -> NestedTensor:

@@ -30,6 +30,8 @@ class InGraphEnv(abc.ABC):
       final_observ: Structure of variables [B, ...], the last observations of episodes that ended,
         arbitrary in other rows.
       extras: Variables [B], float32, by info key; NaN where the last step's info lacks the key.
+      restarted: Variable [B], bool, whether the environment was restarted in the last step; () where
+        environments are not restarted.
       episode_return: Variable [B], float32, rewards of the current episodes so far; kept by
         `simulate()`.
       episode_length: Variable [B], int32, their steps so far; kept by `simulate()`.
@@ -45,6 +47,7 @@ class InGraphEnv(abc.ABC):
         observation_space: Space,
         action_space: Space,
         info_keys: Sequence[str] = (),
+        restarts: bool = False,
     ):
         """Creates the variables.
 
@@ -53,6 +56,7 @@ class InGraphEnv(abc.ABC):
           observation_space: Space of one environment's observations.
           action_space: Space of one environment's actions.
           info_keys: Names of numbers in the environments' infos to return for every step.
+          restarts: Whether environments that fail are restarted.
 
         Raises:
           UnsupportedSpaceError: A space is not made of arrays.
@@ -71,6 +75,7 @@ class InGraphEnv(abc.ABC):
             key: tf.Variable(tf.fill([num_envs], np.nan), trainable=False, name=key)
             for key in info_keys
         }
+        self.restarted = self._variable((), tf.bool, "restarted") if restarts else ()
         self.packed_spec: NestedTensor = tf.nest.map_structure(
             lambda variable: tf.TensorSpec(variable.shape, variable.dtype), self._results()
         )
@@ -142,6 +147,7 @@ class InGraphEnv(abc.ABC):
             truncated=self.truncated,
             final_observ=self.final_observ,
             extras=self.extras,
+            restarted=self.restarted,
         )
 
     def _clear(self, mask: tf.Tensor) -> None:

@@ -53,7 +53,15 @@ def simulate(
         extras=results.extras,
         episode_return=episode_return,
         episode_length=episode_length,
+        restarted=results.restarted,
     )
+
+
+def complete_episodes(rollout: Rollout) -> tf.Tensor:
+    """Which steps ended an episode by themselves, bool [T, B]: not by a restart of its environment."""
+    if isinstance(rollout.restarted, tuple):
+        return rollout.done
+    return rollout.done & ~rollout.restarted
 
 
 def _loop(

@@ -21,6 +21,9 @@ class StepResult(NamedTuple):
       final_observ: Structure [B, ...], the last observations of episodes that ended, arbitrary in
         other rows.
       extras: float32 [B] by info key, NaN where an environment's info lacks the key.
+      restarted: bool [B], whether the step has no outcome, because the environment failed and was
+        restarted: its episode is truncated, `final_observ` is the observation that the step started
+        from, and the reward is 0. () where environments are not restarted.
     """
 
     observ: NestedTensor
@@ -29,6 +32,7 @@ class StepResult(NamedTuple):
     truncated: tf.Tensor
     final_observ: NestedTensor
     extras: dict[str, tf.Tensor]
+    restarted: tf.Tensor = ()
 
 
 class Transition(NamedTuple):
@@ -49,6 +53,7 @@ class Transition(NamedTuple):
     truncated: tf.Tensor
     final_observ: NestedTensor
     extras: dict[str, tf.Tensor]
+    restarted: tf.Tensor = ()
 
 
 class Rollout(NamedTuple):
@@ -64,6 +69,7 @@ class Rollout(NamedTuple):
       extras: float32 [T, B] by info key.
       episode_return: float32 [T, B], sum of the episode's rewards, valid where `done`.
       episode_length: int32 [T, B], steps of the episode, valid where `done`.
+      restarted: bool [T, B], see `StepResult`; such an episode is no whole one.
     """
 
     observ: NestedTensor
@@ -75,3 +81,4 @@ class Rollout(NamedTuple):
     extras: dict[str, tf.Tensor]
     episode_return: tf.Tensor
     episode_length: tf.Tensor
+    restarted: tf.Tensor = ()

@@ -15,8 +15,9 @@ def find_nonfinite(
     observ: tf.Tensor | None = None,
     final_observ: tf.Tensor | None = None,
     last_observ: tf.Tensor | None = None,
+    gradient: tf.Tensor | None = None,
 ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-    """Looks for numbers that are not finite in a rollout and in the loss of its update.
+    """Looks for numbers that are not finite in a rollout, and in loss and gradients of its update.
 
     Args:
       reward: float32 [T, B].
@@ -26,10 +27,11 @@ def find_nonfinite(
       observ: float32 [T, B, O]; None for observations without numbers: images are integers.
       final_observ: float32 [T, B, O], checked where `done`.
       last_observ: float32 [B, O], the observations after the rollout.
+      gradient: float32 [], the norm of the gradients.
 
     Returns:
-      By name (`reward`, `action`, `loss`, and `observ` and `final_observ` if given) what
-      `first_nonfinite` returns.
+      By name (`reward`, `action`, `loss`, and `observ`, `final_observ` and `gradient` if given)
+      what `first_nonfinite` returns.
     """
     samples = [_as_vectors(tf.cast(leaf, tf.float32)) for leaf in tf.nest.flatten(sample)]
     monitored = {"reward": reward, "action": tf.concat(samples, axis=-1)}  # [T, B], [T, B, A]
@@ -37,6 +39,8 @@ def find_nonfinite(
         monitored["observ"] = tf.concat([observ, last_observ[None]], axis=0)  # [T + 1, B, O]
         monitored["final_observ"] = tf.where(done[..., None], final_observ, 0.0)  # [T, B, O]
     monitored["loss"] = loss[None, None]  # [1, 1]
+    if gradient is not None:
+        monitored["gradient"] = gradient[None, None]  # [1, 1]
     return {name: first_nonfinite(values) for name, values in monitored.items()}
 
 

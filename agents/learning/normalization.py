@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from agents.learning.masked import (
+    Mask,
+    flat_mask,
+    is_mask,
+    masked,
+    masked_count,
+    masked_mean,
+)
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import discounted_sums
 
@@ -22,18 +30,20 @@ class RunningMoments:
         self.mean = tf.Variable(tf.zeros([size], tf.float64), trainable=False)
         self.squares = tf.Variable(tf.zeros([size], tf.float64), trainable=False)
 
-    def update(self, values: tf.Tensor) -> None:
-        """Adds a batch of vectors [N, size]."""
+    def update(self, values: tf.Tensor, valid: Mask = ()) -> None:
+        """Adds a batch of vectors [N, size]; those for which `valid`, bool [N], is set, if given."""
         values = tf.cast(values, tf.float64)
-        num_values = self._reducer.sum(tf.cast(tf.shape(values)[0], tf.float64))
-        mean = self._reducer.mean(tf.reduce_mean(values, axis=0))  # [size]
+        num_values = self._reducer.sum(masked_count(values, valid))
+        mean = masked_mean(values, valid, self._reducer, axis=0)  # [size]
         count = self.count + num_values
+        if is_mask(valid):
+            count = tf.maximum(count, 1.0)  # All of the first values may be invalid.
         delta = mean - self.mean  # [size]
-        squares = self._reducer.sum(tf.reduce_sum((values - mean) ** 2, axis=0))
+        squares = self._reducer.sum(tf.reduce_sum(masked((values - mean) ** 2, valid), axis=0))
         squares += delta**2 * self.count * num_values / count
         self.squares.assign_add(squares)
         self.mean.assign_add(delta * num_values / count)
-        self.count.assign(count)
+        self.count.assign_add(num_values)
 
     def variance(self) -> tf.Tensor:
         """Population variance, float64 [size]; one while there is no data."""
@@ -120,12 +130,13 @@ class RewardNormalizer:
         self._moments = RunningMoments(1, reducer)
         self._sums = tf.Variable(tf.zeros([num_envs]), trainable=False)
 
-    def normalize(self, reward: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
+    def normalize(self, reward: tf.Tensor, done: tf.Tensor, valid: Mask = ()) -> tf.Tensor:
         """Adds a rollout to the statistics and returns its normalized rewards.
 
         Args:
           reward: float32 [T, B].
           done: bool [T, B].
+          valid: bool [T, B], the steps whose sums are added, if not all.
 
         Returns:
           float32 [T, B].
@@ -134,7 +145,7 @@ class RewardNormalizer:
             return reward
         sums, after = discounted_sums(reward, done, self._sums, self._discount)  # [T, B], [B]
         self._sums.assign(after)
-        self._moments.update(tf.reshape(sums, [-1, 1]))
+        self._moments.update(tf.reshape(sums, [-1, 1]), flat_mask(valid))
         scale = tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32)
         return tf.clip_by_value(reward * scale, -self._clip, self._clip)
 
@@ -174,10 +185,10 @@ class ValueNormalizer:
             return value
         return value * self._deviation() + self._mean()
 
-    def update(self, targets: tf.Tensor) -> None:
-        """Adds value targets of any shape to the statistics."""
+    def update(self, targets: tf.Tensor, valid: Mask = ()) -> None:
+        """Adds value targets [...] to the statistics; if given, those of the mask, bool [...]."""
         if self._enabled:
-            self._moments.update(tf.reshape(targets, [-1, 1]))
+            self._moments.update(tf.reshape(targets, [-1, 1]), flat_mask(valid))
 
     def statistics(self) -> dict[str, tf.Tensor]:
         """Mean and standard deviation, [1] each; none if not enabled."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from agents.learning.masked import Mask, masked, masked_mean
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 
 
@@ -93,23 +94,26 @@ def discounted_sums(
     return sums, tf.where(done[-1], tf.zeros_like(start), sums[-1])
 
 
-def standardize(advantage: tf.Tensor, reducer: Reducer = SINGLE_LEARNER) -> tf.Tensor:
+def standardize(
+    advantage: tf.Tensor, reducer: Reducer = SINGLE_LEARNER, valid: Mask = ()
+) -> tf.Tensor:
     """Scales advantages to mean 0 and standard deviation 1 (Andrychowicz et al., 2020, C67).
 
     Args:
       advantage: float [...], of a minibatch.
       reducer: Combines the minibatches of several learners.
+      valid: bool [...], the advantages to scale, if not all; the others are set to 0.
 
     Returns:
       float [...].
     """
-    mean = reducer.mean(tf.reduce_mean(advantage))
-    variance = reducer.mean(tf.reduce_mean(tf.math.squared_difference(advantage, mean)))
-    return (advantage - mean) / (tf.sqrt(variance) + 1e-8)
+    mean = masked_mean(advantage, valid, reducer)
+    variance = masked_mean(tf.math.squared_difference(advantage, mean), valid, reducer)
+    return masked((advantage - mean) / (tf.sqrt(variance) + 1e-8), valid)
 
 
 def explained_variance(
-    value: tf.Tensor, target: tf.Tensor, reducer: Reducer = SINGLE_LEARNER
+    value: tf.Tensor, target: tf.Tensor, reducer: Reducer = SINGLE_LEARNER, valid: Mask = ()
 ) -> tf.Tensor:
     """1 - Var(target - value) / Var(target): 1 for a perfect critic, 0 for a constant one.
 
@@ -117,15 +121,16 @@ def explained_variance(
       value: float [T, B].
       target: float [T, B], the value targets.
       reducer: Combines the rollouts of several learners.
+      valid: bool [T, B], the steps to consider, if not all.
 
     Returns:
       float []; 0 where targets do not vary.
     """
-    variance = _variance(target, reducer)
-    ratio = _variance(target - value, reducer) / tf.maximum(variance, 1e-30)
+    variance = _variance(target, reducer, valid)
+    ratio = _variance(target - value, reducer, valid) / tf.maximum(variance, 1e-30)
     return tf.where(variance > 0, 1 - ratio, 0.0)
 
 
-def _variance(values: tf.Tensor, reducer: Reducer) -> tf.Tensor:
-    mean = reducer.mean(tf.reduce_mean(values))
-    return reducer.mean(tf.reduce_mean(tf.square(values - mean)))
+def _variance(values: tf.Tensor, reducer: Reducer, valid: Mask) -> tf.Tensor:
+    mean = masked_mean(values, valid, reducer)
+    return masked_mean(tf.square(values - mean), valid, reducer)

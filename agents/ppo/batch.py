@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from agents.learning.masked import Mask
 from agents.policies.actor_critic import States
 from agents.policies.inputs import NetworkInputs
 from agents.types import NestedTensor
@@ -26,6 +27,8 @@ class Batch(NamedTuple):
       states: Recurrent state before each sequence, [N, U]; empty for single steps.
       target: float32 [M], normalized value targets.
       value: float32 [M], normalized values before the update.
+      valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
+        means nothing. () if all have one, see `StepResult.restarted`.
     """
 
     # Loop variables of the compiled update have this order; changing it changes rounding.
@@ -38,3 +41,4 @@ class Batch(NamedTuple):
     states: States
     target: tf.Tensor
     value: tf.Tensor
+    valid: Mask = ()

@@ -53,7 +53,8 @@ class Loss:
         """Standardizes the advantages of M elements, if the configuration says so."""
         if not self._config.normalize_advantages:
             return minibatch
-        return minibatch._replace(advantage=standardize(minibatch.advantage, self._reducer))
+        advantage = standardize(minibatch.advantage, self._reducer, minibatch.valid)  # [M]
+        return minibatch._replace(advantage=advantage)
 
     def compute(
         self, minibatch: Batch, progress: tf.Tensor
@@ -76,7 +77,7 @@ class Loss:
             log_prob, old_log_prob, minibatch.advantage, clip_ratio
         )
         value_loss = objectives.value_loss(
-            value, minibatch.value, minibatch.target, config.value_clip
+            value, minibatch.value, minibatch.target, config.value_clip, minibatch.valid
         )
         entropy = tf.reduce_mean(policy.entropy())  # []
         entropy_bonus = self._entropy_coef.value(progress) * entropy

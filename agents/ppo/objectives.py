@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from agents.learning.masked import Mask, masked
+
 
 def clipped_policy_loss(
     log_prob: tf.Tensor,
@@ -69,7 +71,11 @@ def adapted_penalty(penalty: tf.Tensor, kl: tf.Tensor, kl_target: float) -> tf.T
 
 
 def value_loss(
-    value: tf.Tensor, old_value: tf.Tensor, target: tf.Tensor, value_clip: float = 0.0
+    value: tf.Tensor,
+    old_value: tf.Tensor,
+    target: tf.Tensor,
+    value_clip: float = 0.0,
+    valid: Mask = (),
 ) -> tf.Tensor:
     """Half the mean squared error of the value function, optionally clipped.
 
@@ -82,6 +88,7 @@ def value_loss(
       old_value: float [M], before the update.
       target: float [M], the value targets.
       value_clip: Clipping range, in units of the value; 0 to disable.
+      valid: bool [M], the elements that have a target, if not all; the others' error is 0.
 
     Returns:
       The loss, float [].
@@ -92,7 +99,7 @@ def value_loss(
     if value_clip:
         near = old_value + tf.clip_by_value(value - old_value, -value_clip, value_clip)
         error = tf.maximum(error, (near - target) ** 2)
-    return 0.5 * tf.reduce_mean(error)
+    return 0.5 * tf.reduce_mean(masked(error, valid))
 
 
 def approximate_kl(log_prob: tf.Tensor, old_log_prob: tf.Tensor) -> tf.Tensor:

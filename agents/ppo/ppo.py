@@ -130,7 +130,7 @@ class PPO(Algorithm):
         metrics, gradients = self._update.run(batch, progress)
         self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
         metrics["losses/explained_variance"] = explained_variance(
-            batch.value, batch.target, self._reducer
+            batch.value, batch.target, self._reducer, batch.valid
         )
         arrays |= self._weights_and_gradients(gradients)
         return Report(metrics, arrays, _nonfinite(experience, metrics))
@@ -185,9 +185,9 @@ class PPO(Algorithm):
 
 
 def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-    """What is not finite, see `find_nonfinite`; the loss stands for its terms and gradients."""
+    """What is not finite, see `find_nonfinite`."""
     rollout, inputs = experience.rollout, experience.inputs
-    terms = ("losses/policy", "losses/value", "losses/gradient_norm")
+    terms = ("losses/policy", "losses/value")
     return find_nonfinite(
         reward=rollout.reward,
         done=rollout.done,
@@ -196,6 +196,7 @@ def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.T
         observ=inputs.get("vector"),
         final_observ=experience.final_inputs.get("vector"),
         last_observ=experience.last_inputs.get("vector"),
+        gradient=metrics["losses/gradient_norm"],
     )
 
 

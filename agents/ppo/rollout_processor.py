@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.graph.transition import Rollout
+from agents.learning.masked import Mask, is_mask, masked
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import generalized_advantages, successor_values
@@ -114,7 +115,8 @@ class RolloutProcessor:
         states = {**acting.states, **value_states}  # [T, B, U]
         advantage = self._advantages(experience, value, states)  # [T, B]
         target = advantage + value  # [T, B]
-        self._value_normalizer.update(target)
+        valid = outcome_mask(rollout)  # [T, B]
+        self._value_normalizer.update(target, valid)
         steps = Batch(
             advantage=advantage,
             is_first=(),
@@ -127,6 +129,7 @@ class RolloutProcessor:
             states={},
             target=self._value_normalizer.normalize(target),
             value=self._value_normalizer.normalize(value),
+            valid=valid,
         )
         returns = {"reward": rollout.reward, "value": value, "return": target}
         arrays = self._arrays(experience, steps, {**returns, **acting.distribution.statistics()})
@@ -194,13 +197,17 @@ class RolloutProcessor:
             for variable, part in zip(variables, last_states[name], strict=True):
                 variable.assign(part)
         final_value = tf.reshape(final_value, value.shape)  # [T, B]
-        reward = self._reward_normalizer.normalize(rollout.reward, done)  # [T, B]
+        valid = outcome_mask(rollout)  # [T, B]
+        reward = self._reward_normalizer.normalize(rollout.reward, done, valid)  # [T, B]
         next_value = successor_values(
             value, final_value, last_value, rollout.terminated, rollout.truncated
         )  # [T, B]
-        return generalized_advantages(
-            reward, value, next_value, done, self._config.discount, self._config.gae_lambda
+        # Cut before a step without an outcome, too: V(observ) of that step is the bootstrap.
+        cut = done | steps_before(rollout.restarted) if is_mask(valid) else done  # [T, B]
+        advantage = generalized_advantages(
+            reward, value, next_value, cut, self._config.discount, self._config.gae_lambda
         )
+        return masked(advantage, valid)
 
     def _to_elements(
         self, steps: Batch, states: States, start_states: States, is_first: tf.Tensor
@@ -236,6 +243,16 @@ class RolloutProcessor:
             statistics = normalizer.statistics()
             arrays |= {f"normalizers/{name}": statistics[name] for name in statistics}
         return arrays
+
+
+def outcome_mask(rollout: Rollout) -> Mask:
+    """Which steps have an outcome, bool [T, B]; () if environments are not restarted."""
+    return ~rollout.restarted if is_mask(rollout.restarted) else ()
+
+
+def steps_before(mask: tf.Tensor) -> tf.Tensor:
+    """Which steps are followed by one that is set in a mask, bool [T, B]."""
+    return tf.concat([mask[1:], tf.zeros_like(mask[:1])], axis=0)
 
 
 def _broadcast_to_steps(parameter: tf.Tensor, done: tf.Tensor) -> tf.Tensor:

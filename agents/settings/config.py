@@ -337,6 +337,12 @@ class Config(BaseModel):
         "a resumed run equals one that never stopped.",
     )
 
+    on_nonfinite: Literal["error", "skip"] = Field(
+        "error",
+        description="What follows from a NaN or an infinity in a rollout or an update: error stops "
+        "the run; skip drops the update, and counts it as perf/skipped_updates.",
+    )
+
     seed: int = Field(
         0,
         ge=0,

@@ -51,7 +51,8 @@ class Layout:
 
     From the environments: `observ` and `final_observ` (lists of leaves, [B, ...]), `reward` [B]
     float64, `terminated` and `truncated` [B] bool, and `info`, an array [B] float64 for every key.
-    These results are contiguous, from `results_start` to the end.
+    From the parent, where environments are restarted: `restarted` [B] bool, otherwise None. These
+    results are contiguous, from `results_start` to the end.
 
     Attributes:
       num_envs: Number of environments B.
@@ -65,6 +66,7 @@ class Layout:
         observation_space: Space,
         action_space: Space,
         info_keys: Sequence[str] = (),
+        restarts: bool = False,
     ):
         """Computes the layout.
 
@@ -73,6 +75,7 @@ class Layout:
           observation_space: Of one environment.
           action_space: Of one environment.
           info_keys: Keys of numbers in the infos.
+          restarts: Whether environments that fail are restarted.
         """
         self.num_envs = num_envs
         self.size = 0
@@ -86,6 +89,8 @@ class Layout:
         self.truncated = self._add((), np.bool_)
         self.final_observ = self._add_leaves(observation_space)
         self.info = {key: self._add((), np.float64) for key in info_keys}
+        # The last one: workers, which do not write it, need not know of it.
+        self.restarted = self._add((), np.bool_) if restarts else None
 
     def _add_leaves(self, space: Space) -> list[Field]:
         return [self._add(leaf.shape, leaf.dtype) for leaf in leaf_spaces(space)]
@@ -108,6 +113,7 @@ class Results:
         self.truncated = layout.truncated.view(block)  # [B]
         self.final_observ = [field.view(block) for field in layout.final_observ]
         self.info = {key: field.view(block) for key, field in layout.info.items()}  # [B] each.
+        self.restarted = layout.restarted and layout.restarted.view(block)  # [B]
 
 
 class BatchArrays(Results):

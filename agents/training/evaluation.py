@@ -10,9 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents.errors import NonFiniteError
 from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.simulation import simulate
+from agents.graph.simulation import complete_episodes, simulate
+from agents.learning.nonfinite import first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent import reset_state
@@ -48,11 +50,18 @@ class Scores:
 
 
 class Episodes(NamedTuple):
-    """What a graph call returns of its steps, T of N environments; see `Rollout`."""
+    """What a graph call returns of its steps, T of N environments; see `Rollout`.
+
+    Attributes:
+      done: bool [T, N], the ends of complete episodes.
+      nonfinite: By the name of what was monitored, the first number that is not finite and its
+        index; see `Report`.
+    """
 
     done: tf.Tensor
     episode_return: tf.Tensor
     episode_length: tf.Tensor
+    nonfinite: dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 class Evaluation:
@@ -70,7 +79,7 @@ class Evaluation:
           policy: Chooses the actions.
           seeds: Seeds of the episodes, int64 [N], the same in every evaluation.
         """
-        self._envs, self._seeds = envs, tf.constant(seeds, tf.int64)
+        self._envs, self._seeds, self._policy = envs, tf.constant(seeds, tf.int64), policy
         self._actor = PolicyActor(policy, envs.num_envs)
         self._convolves = policy.network.convolves
         self._simulate = tf.function(
@@ -85,7 +94,9 @@ class Evaluation:
 
         Raises:
           EnvironmentFailure: An environment failed.
+          NonFiniteError: A weight of the policy, an observation or a reward is NaN or infinite.
         """
+        self._check_policy()
         returns = np.zeros(self._envs.num_envs, np.float32)  # [N]
         lengths = np.zeros(self._envs.num_envs, np.int32)  # [N]
         running = np.ones(self._envs.num_envs, bool)  # [N]
@@ -94,6 +105,7 @@ class Evaluation:
             self._actor.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
             for steps in range(STEPS_PER_CALL, LONGEST_EPISODE + 1, STEPS_PER_CALL):
                 episodes: Episodes = self._simulate()
+                self._check_numbers(episodes, steps - STEPS_PER_CALL)
                 done = episodes.done.numpy()  # [T, N]
                 for env in np.flatnonzero(running & done.any(axis=0)):
                     first = int(np.argmax(done[:, env]))
@@ -108,7 +120,31 @@ class Evaluation:
     def _simulate_steps(self) -> Episodes:
         # Not the whole rollout, which a compiled program would have to write to memory.
         rollout = simulate(self._envs, self._actor, STEPS_PER_CALL, deterministic=True)
-        return Episodes(rollout.done, rollout.episode_return, rollout.episode_length)
+        monitored = {"reward": first_nonfinite(rollout.reward)}
+        inputs = self._policy.inputs.convert(rollout.observ)  # [T, N, ...]
+        if "vector" in inputs:
+            monitored["observ"] = first_nonfinite(inputs["vector"])
+        return Episodes(
+            done=complete_episodes(rollout),
+            episode_return=rollout.episode_return,
+            episode_length=rollout.episode_length,
+            nonfinite=monitored,
+        )
+
+    def _check_policy(self) -> None:
+        """Raises NonFiniteError for weights, from which even NaN gives plausible scores."""
+        for name, variable in self._policy.variables().items():
+            if variable.dtype.is_floating and not np.isfinite(variable.numpy()).all():
+                raise NonFiniteError(f"The policy's {name} is NaN or infinite at an evaluation.")
+
+    def _check_numbers(self, episodes: Episodes, steps: int) -> None:
+        """Raises NonFiniteError for a graph call that started after `steps` steps."""
+        for name, (number, index) in episodes.nonfinite.items():
+            if int(index) >= 0:
+                step, env = divmod(int(index), self._envs.num_envs)
+                raise NonFiniteError(
+                    f"The {name} of evaluation environment {env} is {number} in step {steps + step}."
+                )
 
     def _unfinished(self, returns: np.ndarray, lengths: np.ndarray, running: np.ndarray) -> Scores:
         """Scores episodes [N] that are still running on the steps so far, and warns."""

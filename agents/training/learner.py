@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from agents.errors import NonFiniteError
 from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.simulation import simulate
+from agents.graph.simulation import complete_episodes, simulate
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.tensorflow_setup import graph_executor
@@ -23,18 +24,19 @@ from agents.training.evaluation import Evaluation
 from agents.types import VectorEnv
 
 # Causes before consequences.
-MONITORED = ("observ", "final_observ", "reward", "action", "loss")
+MONITORED = ("observ", "final_observ", "reward", "action", "loss", "gradient")
 
 
 class Iteration(NamedTuple):
     """What the graph call of an iteration returns.
 
     Attributes:
-      done: bool [T, B], whether a step ended an episode.
+      done: bool [T, B], whether a step ended an episode; not where the environment was restarted.
       episode_return: float32 [T, B], valid where `done`.
       episode_length: int32 [T, B], valid where `done`.
       extras: float32 [T, B] by info key.
       report: The algorithm's report.
+      is_finite: bool [], whether everything that the algorithm monitors is finite.
     """
 
     done: tf.Tensor
@@ -42,6 +44,7 @@ class Iteration(NamedTuple):
     episode_length: tf.Tensor
     extras: dict[str, tf.Tensor]
     report: Report
+    is_finite: tf.Tensor
 
 
 class Learner:
@@ -73,6 +76,8 @@ class Learner:
         self._convolves = policy.network.convolves
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
         self._evaluation = Evaluation(to_graph(eval_envs), policy, eval_seeds)
+        self._skips_nonfinite = config.on_nonfinite == "skip"
+        self._skipped = 0  # Updates that were dropped, since this process started.
         self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
         self._graph_call = tf.function(
             self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
@@ -109,7 +114,8 @@ class Learner:
 
         Raises:
           EnvironmentFailure: An environment failed.
-          NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+          NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite, and
+            the configuration does not say to skip such updates.
         """
         self._step_before = self.step
         start = time.perf_counter()
@@ -151,6 +157,8 @@ class Learner:
         scalars = {tag: float(value) for tag, value in metrics.items()}
         scalars.update(self._episodes.scalars())
         scalars["perf/steps_per_second"] = self.rate
+        if self._skips_nonfinite:
+            scalars["perf/skipped_updates"] = float(self._skipped)
         self._seconds, self._steps = 0.0, 0
         return scalars
 
@@ -161,29 +169,63 @@ class Learner:
 
     def _collect_and_learn(self) -> Iteration:
         rollout = simulate(self._envs, self._algorithm, self._config.rollout_length)
+        before = self._values() if self._skips_nonfinite else {}
+        report = self._algorithm.train(rollout)
+        is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
+        if self._skips_nonfinite:
+            self._undo(before, is_finite)
         return Iteration(
-            done=rollout.done,
+            done=complete_episodes(rollout),
             episode_return=rollout.episode_return,
             episode_length=rollout.episode_length,
             extras=rollout.extras,
-            report=self._algorithm.train(rollout),
+            report=report,
+            is_finite=is_finite,
         )
 
+    def _values(self) -> dict[str, tf.Tensor]:
+        """Copies of the algorithm's variables by name, without the count of steps."""
+        variables = self._algorithm.variables()
+        return {
+            name: tf.identity(variable)
+            for name, variable in variables.items()
+            if variable is not self._algorithm.steps
+        }
+
+    def _undo(self, before: dict[str, tf.Tensor], unless: tf.Tensor) -> None:
+        """Assigns the algorithm's variables their values before the update, unless bool []."""
+        variables = self._algorithm.variables()
+        for name, value in before.items():
+            variables[name].assign(tf.where(unless, variables[name], value))
+
     def _check_finite(self) -> None:
+        if bool(self._results.is_finite):
+            return
+        message = self._describe_nonfinite()
+        if not self._skips_nonfinite:
+            raise NonFiniteError(message)
+        self._skipped += 1
+        if self._skipped & (self._skipped - 1) == 0:  # The first, second, fourth, eighth, ...
+            warnings.warn(
+                f"{message} The update was skipped, number {self._skipped} so far.", stacklevel=2
+            )
+
+    def _describe_nonfinite(self) -> str:
+        """Returns which number is not finite and where: the first one that caused the others."""
         nonfinite = self._results.report.nonfinite
         for name in MONITORED:
             number, index = nonfinite.get(name, (0.0, -1))
             if int(index) < 0:
                 continue
-            if name == "loss":
-                raise NonFiniteError(
-                    f"The loss or its gradient is {number} in the update at step {self.step:,}."
-                )
+            if name in ("loss", "gradient"):
+                what = "loss" if name == "loss" else "gradient of the loss"
+                return f"The {what} is {number} in the update at step {self.step:,}."
             step, env = divmod(int(index), self._config.num_envs)
-            raise NonFiniteError(
+            return (
                 f"The {name} of environment {env} is {number} at step {step} of the rollout that "
                 f"began at step {self._step_before:,}."
             )
+        return f"A number is not finite in the update at step {self.step:,}."
 
 
 def to_graph(envs: VectorEnv | InGraphEnv, info_keys: tuple[str, ...] = ()) -> InGraphEnv:

@@ -165,8 +165,8 @@ class EnvPoolEnv(VectorEnv):
         return pack(
             self.single_action_space,
             (
-                leaf.astype(low.dtype, copy=False)
-                for leaf, (_, low, _) in zip(checked, self._action_leaves, strict=True)
+                leaf.astype(space.dtype, copy=False)
+                for leaf, (space, _) in zip(checked, self._action_leaves, strict=True)
             ),
         )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agents.errors import EnvironmentFailure, NonFiniteError
+from agents.errors import EnvironmentFailure, InvalidDataError, NonFiniteError
 from tests.faulty_toys import FaultyEnv
 from tests.toys import FORCE, TWO_CHOICES, UNBOUNDED
 from tests.training.learners import make_learner, make_random_env, make_tensor_env
@@ -32,22 +32,29 @@ def faulty(request):
 
 
 @pytest.mark.parametrize(
-    ("what", "when", "number", "name", "step"),
+    ("what", "when", "number"),
     [
-        # What fails in which step after the reset, and the step of the rollout that is reported.
-        ("observ", 3, np.nan, "observ", 3),
-        ("observ", 3, np.inf, "observ", 3),
-        ("observ", 5, np.nan, "final_observ", 4),  # The last one of an episode,
-        ("observ", 8, np.nan, "observ", 8),  # and of the rollout.
-        ("reward", 1, np.nan, "reward", 0),
-        ("reward", 8, -np.inf, "reward", 7),
+        ("observ", 3, np.nan),
+        ("observ", 3, np.inf),
+        ("observ", 5, np.nan),  # The last one of an episode,
+        ("observ", 8, np.nan),  # and of the rollout.
+        ("reward", 1, np.nan),
+        ("reward", 8, -np.inf),
     ],
 )
-def test_a_nonfinite_number_raises_with_its_place(faulty, what, when, number, name, step):
-    with pytest.raises(NonFiniteError) as caught:
-        faulty({what: number}, when).iterate()
-    place = f"environment 1 is {number} at step {step} of the rollout that began at step 0."
-    assert f"The {name} of {place}" in str(caught.value)
+def test_nothing_is_learned_from_a_nonfinite_number_of_an_environment(faulty, what, when, number):
+    learner = faulty({what: number}, when)
+    before = {
+        name: variable.numpy()
+        for name, variable in learner.variables().items()
+        if name.startswith(("network/", "optimizer/", "normalize"))
+    }
+    with pytest.raises(InvalidDataError, match=f"returned (the reward )?{number}") as caught:
+        learner.iterate()
+    assert caught.value.env_index == 1
+    assert len(before) > 10
+    for name, value in before.items():
+        np.testing.assert_array_equal(learner.variables()[name].numpy(), value)
 
 
 def test_a_nonfinite_number_in_a_compiled_iteration_raises():
@@ -68,8 +75,51 @@ def test_a_nonfinite_number_in_a_compiled_iteration_raises():
 def test_a_nonfinite_loss_raises(faulty):
     learner = faulty()
     learner.variables()["network/value/output/bias"].assign([np.nan])
-    with pytest.raises(NonFiniteError, match="loss"):
+    with pytest.raises(NonFiniteError, match="The loss is nan in the update at step 16"):
         learner.iterate()
+
+
+def test_a_nonfinite_gradient_of_a_finite_loss_is_told_apart():
+    learner = make_learner(make_random_env, normalize_advantages=False)
+    for name, variable in learner.variables().items():
+        if name.startswith("network/value/"):
+            size = 1e22 if name.endswith("output/kernel") else 0  # Features are zero.
+            variable.assign(np.full(variable.shape, size))
+    learner.variables()["network/value/output/bias"].assign([1e18])
+    with pytest.raises(NonFiniteError, match="The gradient of the loss is (inf|nan)"):
+        learner.iterate()
+
+
+def test_updates_that_are_not_finite_are_skipped_and_counted():
+    learner = make_learner(lambda: make_tensor_env(fault_at=5, fault_row=1), on_nonfinite="skip")
+    learner.train_envs[0].fault.assign(0.0)
+    learner.iterate()
+    before = {name: variable.numpy() for name, variable in learner.variables().items()}
+    learner.train_envs[0].fault.assign(np.nan)
+    with pytest.warns(UserWarning, match="reward of environment 1 is nan .* skipped, number 1 so"):
+        learner.iterate()
+    assert learner.step == 32
+    assert learner.report()["perf/skipped_updates"] == 1
+    for name, value in before.items():
+        if name.startswith(("network/", "optimizer/", "normalize")):
+            np.testing.assert_array_equal(learner.variables()[name].numpy(), value)
+    learner.train_envs[0].fault.assign(0.0)
+    learner.iterate()
+    changed = learner.variables()["network/value/output/kernel"].numpy()
+    assert np.isfinite(changed).all()
+    assert (changed != before["network/value/output/kernel"]).any()
+    assert learner.report()["perf/skipped_updates"] == 1
+
+
+def test_evaluations_of_nonfinite_policies_and_episodes_raise():
+    learner = make_learner(lambda: make_tensor_env(fault_at=2, fault_row=1))
+    with pytest.raises(NonFiniteError, match="reward of evaluation environment 1 is nan in step 1"):
+        learner.evaluate()
+    weights = learner.variables()["network/policy/output/kernel"]
+    finite = weights.numpy()
+    weights.assign(np.where(np.arange(finite.size).reshape(finite.shape) == 0, np.nan, finite))
+    with pytest.raises(NonFiniteError, match="policy's network/policy/output/kernel is NaN"):
+        learner.evaluate()
 
 
 def test_an_exception_of_an_environment_is_raised_with_its_index(faulty):

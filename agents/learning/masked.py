@@ -1,0 +1,58 @@
+"""Means and sums of the steps that have an outcome.
+
+A step in which an environment failed and was restarted has none (see `StepResult.restarted`). Where
+environments are not restarted there is no mask, and the results are those without one bit by bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import tensorflow as tf
+
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
+
+# Which elements are valid, a tensor bool [N]; () if all of them.
+Mask: TypeAlias = Any
+
+
+def is_mask(valid: Mask) -> bool:
+    """Whether there is a mask."""
+    return not isinstance(valid, tuple)
+
+
+def flat_mask(valid: Mask) -> Mask:
+    """A mask [...] as [N], where there is one."""
+    return tf.reshape(valid, [-1]) if is_mask(valid) else ()
+
+
+def masked(values: tf.Tensor, valid: Mask) -> tf.Tensor:
+    """Values [N, ...] with zeros where not valid."""
+    if not is_mask(valid):
+        return values
+    rows = tf.reshape(valid, [*valid.shape, *[1] * (len(values.shape) - len(valid.shape))])
+    return tf.where(rows, values, tf.zeros_like(values))
+
+
+def masked_count(values: tf.Tensor, valid: Mask) -> tf.Tensor:
+    """Number of valid rows of values [N, ...], of their type, []."""
+    if not is_mask(valid):
+        return tf.cast(tf.shape(values)[0], values.dtype)
+    return tf.reduce_sum(tf.cast(valid, values.dtype))
+
+
+def masked_mean(
+    values: tf.Tensor, valid: Mask, reducer: Reducer = SINGLE_LEARNER, axis: int | None = None
+) -> tf.Tensor:
+    """Mean of the valid values of all learners, over one axis or all; 0 if there are none.
+
+    Args:
+      values: float [N, ...], of one learner.
+      valid: bool [N], of the shape of the values if the mean is over all axes.
+      reducer: Combines several learners.
+      axis: The axis; by default all.
+    """
+    if not is_mask(valid):
+        return reducer.mean(tf.reduce_mean(values, axis=axis))
+    total = reducer.sum(tf.reduce_sum(masked(values, valid), axis=axis))
+    return total / tf.maximum(reducer.sum(masked_count(values, valid)), 1)
