@@ -21,6 +21,7 @@ def make_rollout():
             "gear": np.zeros([T, B], np.int64),
         },
         "loss": np.float32(0.5),
+        "gradient": np.float32(2.5),
         "observ": random.normal(size=[T, B, O]).astype(np.float32),
         "final_observ": np.full([T, B, O], np.nan, np.float32),  # Arbitrary where not done.
         "last_observ": random.normal(size=[B, O]).astype(np.float32),
@@ -37,7 +38,7 @@ def find(rollout, compiled=True):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_finite_rollouts_have_the_index_minus_one(compiled):
     found = find(make_rollout(), compiled)
-    assert set(found) == {"reward", "action", "observ", "final_observ", "loss"}
+    assert set(found) == {"reward", "action", "observ", "final_observ", "loss", "gradient"}
     assert {index for _, index in found.values()} == {-1}
 
 
