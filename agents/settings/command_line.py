@@ -253,7 +253,14 @@ def _metavar(annotation: object) -> str:
         return "|".join(_metavar(kind) for kind in arguments if kind is not type(None))
     if origin is tuple:
         return f"{_metavar(arguments[0])},..."
-    return "JSON" if origin is dict else _METAVARS.get(annotation, "VALUE")
+    if origin is dict or _is_model(annotation):
+        return "JSON"
+    return _METAVARS.get(annotation, "VALUE")
+
+
+def _is_model(annotation: object) -> bool:
+    """Whether a setting is a dictionary of settings of its own."""
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 def _default(field: FieldInfo) -> str:
@@ -265,6 +272,8 @@ def _default(field: FieldInfo) -> str:
         return ""
     if isinstance(value, tuple):
         text = ",".join(map(str, value))
+    elif isinstance(value, BaseModel):
+        text = value.model_dump_json()
     else:
         text = json.dumps(value) if isinstance(value, bool | dict) else str(value)
     return f" (default:{_NO_BREAK_SPACE}{text})"
@@ -278,13 +287,14 @@ def _undecoded(field: FieldInfo) -> tuple[object, FieldInfo]:
     """
     plain = copy.copy(field)
     plain.metadata = [*field.metadata, NoDecode]
-    return field.annotation, plain
+    # Of a model, pydantic-settings would make an option for each of its fields.
+    return str if _is_model(field.annotation) else field.annotation, plain
 
 
 def _decode(annotation: object, text: PlainData) -> PlainData:
     """Decodes lists and dictionaries; a text that is neither is left to the validation."""
     origin = get_origin(annotation)
-    if origin not in (tuple, dict):
+    if origin not in (tuple, dict) and not _is_model(annotation):
         return text
     try:
         return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)

@@ -6,7 +6,7 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import (
     BaseModel,
@@ -19,21 +19,20 @@ from pydantic import (
 )
 
 from agents.settings import consistency, plain_data
+from agents.settings.field_types import (
+    Coefficient,
+    Fraction,
+    Layers,
+    Name,
+    Names,
+    PositiveCoefficient,
+    PositiveFraction,
+    ProperFraction,
+    Restarts,
+    Size,
+    Steps,
+)
 from agents.types import PlainData
-
-# Types with bounds that several settings share.
-Name = Annotated[str, Field(min_length=1, max_length=500)]
-Names = Annotated[tuple[str, ...], Field(max_length=100)]
-Layers = Annotated[
-    tuple[Annotated[int, Field(strict=True, ge=1, le=65_536)], ...], Field(max_length=100)
-]
-Size = Annotated[int, Field(ge=1, le=65_536)]
-Steps = Annotated[int, Field(ge=1, le=10**15)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
-PositiveFraction = Annotated[float, Field(gt=0, le=1)]
-ProperFraction = Annotated[float, Field(ge=0, lt=1)]
-Coefficient = Annotated[float, Field(ge=0, le=1e9)]
-PositiveCoefficient = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Config(BaseModel):
@@ -79,6 +78,12 @@ class Config(BaseModel):
         ge=0,
         le=65_536,
         description="Number of worker processes, or of EnvPool's threads; 0 for one per core.",
+    )
+    env_restarts: Restarts = Field(
+        Restarts(),
+        description="Restarts environments that raise, die, hang or return invalid data: at most "
+        "limit of them within window seconds, then the run stops with the first cause. Their "
+        "episodes are cut and left out of all returns. A limit of 0 stops at the first failure.",
     )
     max_episode_steps: int = Field(
         0,
@@ -384,5 +389,6 @@ class Config(BaseModel):
             consistency.check_sequences(
                 self.sequence_length, self.rollout_length, self.minibatch_size
             )
+        consistency.check_restarts(self.env_restarts.limit, self.env_backend)
         consistency.check_critic_optimizer(self.critic_learning_rate, self.shared_torso)
         return self

@@ -76,6 +76,17 @@ def check_sequences(sequence_length: int, rollout_length: int, minibatch_size: i
         )
 
 
+def check_restarts(limit: int, env_backend: str) -> None:
+    """Refuses restarts of environments that are no processes or objects of Python."""
+    if limit and env_backend not in ("process", "inline"):
+        raise PydanticCustomError(
+            "env_restarts",
+            "env_restarts: environments with env_backend '{env_backend}' can't be restarted\n"
+            "expected env_backend process or inline, or a limit of 0",
+            {"env_backend": env_backend},
+        )
+
+
 def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> None:
     """Refuses a separate optimizer for a value function that shares its layers."""
     if critic_learning_rate and shared_torso:

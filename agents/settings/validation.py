@@ -46,7 +46,7 @@ def usage_error(
         name = str(problem["loc"][0]) if problem["loc"] else ""
         if not name:
             line = problem["msg"]
-        elif problem["type"] in ("extra_forbidden", "invalid_key"):
+        elif problem["type"] in ("extra_forbidden", "invalid_key") and len(problem["loc"]) == 1:
             line = f"unknown setting {spelling(name)}{origin(name)}"
             line += did_you_mean(name, model.model_fields, spelling)
         elif problem["type"] == "missing":
@@ -80,6 +80,12 @@ def describe_values(annotation: object, metadata: Iterable[object] = ()) -> str:
     if origin is tuple:
         example = "[x, y]" if arguments[0] is str else "[64, 64]"
         return f"a list such as {example}, each item {describe_values(arguments[0])}"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = ", ".join(
+            f"{name}, {describe_values(field.annotation, field.metadata)}"
+            for name, field in annotation.model_fields.items()
+        )
+        return f"a dictionary with {fields}"
     if origin is dict:
         return 'a dictionary of plain data such as {"g": 9.81}'
     return f"{_KINDS.get(annotation, 'a path')}{_describe_bounds(metadata)}"

@@ -9,12 +9,15 @@ import pytest
 
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.settings.field_types import Restarts
 
 
 def test_every_setting_is_described_and_bounded():
     for name, field in Config.model_fields.items():
         assert field.description and field.description.endswith("."), name
         bounded = field.metadata or field.annotation is bool or "Literal" in str(field.annotation)
+        if field.annotation is Restarts:
+            bounded = all(part.metadata for part in Restarts.model_fields.values())
         assert bounded, f"{name} has no bound"
         assert not field.is_required()
         Config.model_validate({name: field.default})

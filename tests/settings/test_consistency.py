@@ -51,3 +51,10 @@ def test_unknown_networks(refused):
 def test_algorithm_and_network_may_be_entry_points(setting, known):
     for name in (known, "my_module:Name", "my_package.my_module:name"):
         assert getattr(load_config(**{setting: name}), setting) == name
+
+
+@pytest.mark.parametrize("backend", ["tf", "envpool"])
+def test_restarts_need_environments_of_gymnasium(backend, refused):
+    lines = refused(env_backend=backend, env_restarts={"limit": 1})
+    assert lines[0] == f"env_restarts: environments with env_backend '{backend}' can't be restarted"
+    assert load_config(env_backend=backend, env_restarts={"limit": 0}).env_restarts.limit == 0
