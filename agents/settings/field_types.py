@@ -30,5 +30,5 @@ class Restarts(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    limit: int = Field(0, ge=0, le=10**9)
-    window: float = Field(600.0, gt=0, le=1e9)
+    limit: int = Field(default=0, ge=0, le=10**9)
+    window: float = Field(default=600.0, gt=0, le=1e9)
