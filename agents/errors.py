@@ -129,6 +129,24 @@ class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
         return "process", "did not reply in time"
 
 
+class WorkerMessageError(EnvironmentFailure):
+    """The process that hosts the environment sent something else than a reply in plain data."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", "sent an invalid message"
+
+
+class WorkerStartError(EnvironmentFailure):
+    """A process for environments could not be started, because a limit of the system is reached."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", "could not be started"
+
+
 def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:
     """Returns one line: "Others that failed: 2 environments (ValueError), 1 process (...)"."""
     counts = collections.Counter(failure.kind for failure in failures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -11,14 +11,17 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.errors import EnvironmentFailure
+from agents.processes.resource_limits import explaining_limits
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import flatten, leaf_spaces, pack
 from agents.vector.batch_inputs import batch_bounds, checked_actions, reset_mask, seed_list
+from agents.vector.exchange import Exchange, SendRequest
+from agents.vector.watchdog import wait_until_ready
 from agents.workers.attachment import Attachment
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, HostFailure, LocalHost
+from agents.workers.worker_host import close_hosts
 
 if TYPE_CHECKING:
     from agents.types import Env, EnvConstructor, Info, NestedArray, Options
@@ -35,6 +38,11 @@ class BatchEnv(VectorEnv):
     `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, leaves
     [B, ...], with their mask `_final_obs` [B]. Numbers of `info_keys` are returned in every step,
     float64 [B] with their masks; where an episode ended, they are those of its last step.
+
+    Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
+    and dictionaries of those): other values are strings, the first 200 characters of their `repr`.
+    Methods and attributes of environments there must be plain data, too. While one worker keeps the
+    batch waiting for long, a warning names its environment.
 
     Attributes:
       layout: Offsets and shapes of the batch's arrays in their block of shared memory.
@@ -64,7 +72,6 @@ class BatchEnv(VectorEnv):
         # Empty until the batch is accepted: a refused one does not close its environments.
         self._hosts: list[Host] = []
         self._block: SharedBlock | None = None
-        self._blocking = blocking
         hosts = _make_hosts(envs, blocking)
         descriptions = [description for host in hosts for description in host.descriptions]
         _check_compatible(descriptions)
@@ -80,6 +87,7 @@ class BatchEnv(VectorEnv):
             (leaf, *batch_bounds(leaf, self.num_envs))
             for leaf in leaf_spaces(self.single_action_space)
         ]
+        self._exchange = Exchange(hosts, blocking)
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
         self.layout = Layout(
             self.num_envs, self.single_observation_space, self.single_action_space, info_keys
@@ -91,13 +99,11 @@ class BatchEnv(VectorEnv):
         """Creates the batch's arrays and assigns their rows to the hosts."""
         self._block = SharedBlock(self.layout.size)
         self._arrays = BatchArrays(self.layout, self._block.bytes)
-        self._rows: dict[Host, range] = {}
         self._places: list[tuple[Host, int]] = []
         try:
             for host in self._hosts:
                 start = len(self._places)
                 host.attach(Attachment(self._arrays, self._block, start, autoreset=True))
-                self._rows[host] = range(start, start + host.num_envs)
                 self._places += [(host, index) for index in range(host.num_envs)]
         except BaseException:
             self._block.close()
@@ -171,7 +177,9 @@ class BatchEnv(VectorEnv):
         seeds = seed_list(seed, self.num_envs)  # [B]
         self._arrays.mask[:] = mask
         self._arrays.seed[:] = seeds
-        infos = self._request(lambda host: host.send_reset(options or None))
+        infos = self._request(
+            "reset", lambda host, started: host.send_reset(options or None, started)
+        )
         self._needs_reset &= ~mask
         observ = Results(self.layout, self._arrays.copy_results()).observ
         rows = slice(None) if indices is None else np.asarray(indices, int)
@@ -223,10 +231,7 @@ class BatchEnv(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes all environments, ends their processes and closes the shared memory."""
-        for host in self._hosts:
-            host.ask_to_close()
-        for host in self._hosts:
-            host.close()
+        close_hosts(self._hosts)
         if self._block is not None:
             self._block.close()
 
@@ -237,35 +242,16 @@ class BatchEnv(VectorEnv):
                 f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
             )
         self._write_actions(actions)
-        infos = self._request(_send_step)
+        infos = self._request("step", _send_step)
         for _, info, final_info in infos:
             self.info_names.update(info, final_info or ())
         return infos, self._arrays.copy_results()
 
-    def _request(self, send: Callable[[Host], None]) -> RowInfos:
-        """Sends a request to all hosts and receives the reply of each, even after failures.
-
-        Otherwise the reply of another host would be left unread.
-        """
-        infos: RowInfos = []
-        failures: list[HostFailure] = []
+    def _request(self, action: str, send: SendRequest) -> RowInfos:
+        """Requests something of all hosts and returns the infos of rows that have any."""
         needs_reset = self._needs_reset.copy()  # [B]
         self._needs_reset[:] = True  # In case of any exception, including an interrupt.
-        pending: list[Host] = []
-        for host in self._hosts:
-            try:
-                send(host)
-                if self._blocking:
-                    infos += host.receive()
-                else:
-                    pending.append(host)
-            except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
-        for host in pending:
-            try:
-                infos += host.receive()
-            except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
+        infos, failures = self._exchange.request(action, send)
         if failures:
             self._handle_failures(failures)
         self._needs_reset = needs_reset
@@ -306,6 +292,7 @@ def make_batch_env(
     processes: int = 0,
     timeout: float = 60.0,
     info_keys: Sequence[str] = (),
+    start_timeout: float = 120.0,
 ) -> BatchEnv:
     """Makes a batch of environments in worker processes, which start in parallel.
 
@@ -314,24 +301,27 @@ def make_batch_env(
       processes: Number of workers; 0 for the number of cores, and at most one per environment.
       timeout: Seconds that a worker may take for one step or reset of its environments.
       info_keys: See `BatchEnv`.
+      start_timeout: Seconds that a worker may take to start and to construct its environments.
 
     Raises:
-      EnvironmentFailure: A worker could not construct its environments; all workers were closed.
+      EnvironmentFailure: A worker could not construct its environments, or not be started at all
+        (`WorkerStartError`); all workers were closed.
       ValueError: As `BatchEnv`.
     """
     processes = min(processes or available_cores(), len(constructors))
     cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
-    workers = [
-        ExternalProcess(constructors[start:stop], timeout, blocking=False, index=start)
-        for start, stop in zip(cuts, cuts[1:], strict=False)
-    ]
+    workers: list[ExternalProcess] = []
     try:
-        for worker in workers:
-            worker.wait_until_ready()
-        return BatchEnv(workers, info_keys=info_keys)
+        with explaining_limits(processes):
+            for start, stop in zip(cuts, cuts[1:], strict=False):
+                part = constructors[start:stop]
+                workers.append(ExternalProcess(part, timeout, start_timeout, False, start))
+            wait_until_ready([worker.host for worker in workers])
+            for worker in workers:
+                worker.wait_until_ready()
+            return BatchEnv(workers, info_keys=info_keys)
     except BaseException:
-        for worker in workers:
-            worker.close()
+        close_hosts([worker.host for worker in workers])
         raise
 
 
@@ -340,8 +330,8 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _send_step(host: Host) -> None:
-    host.send_step()
+def _send_step(host: Host, started: float) -> None:
+    host.send_step(started)
 
 
 def _make_hosts(envs: Sequence[Env | ExternalProcess], blocking: bool) -> list[Host]:

@@ -5,6 +5,7 @@ The same code runs in worker processes and, for environments in the parent proce
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
 RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]
 
 T = TypeVar("T")
+
+
+class ForkedProcessError(BaseException):
+    """An environment's call returned a second time, in a process that the environment forked.
+
+    That process ends with this error: it must not continue as if it were the environment's.
+    """
 
 
 class EnvironmentGroup:
@@ -90,7 +98,7 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: An environment raised.
         """
-        arrays, busy, autoreset = self._arrays, self.busy, self._autoreset
+        arrays, busy, autoreset, pid = self._arrays, self.busy, self._autoreset, os.getpid()
         infos: RowInfos = []
         # Copies [N, ...], because an environment may keep its action when the row is overwritten.
         actions = [
@@ -104,6 +112,7 @@ class EnvironmentGroup:
                 busy[0] = env
                 row = self._start + env
                 observ, reward, terminated, truncated, info = environment.step(action)
+                _check_process(pid)
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated
@@ -114,6 +123,7 @@ class EnvironmentGroup:
                 elif terminated or truncated:
                     self._write(arrays.final_observ, row, observ)
                     observ, reset_info = environment.reset()
+                    _check_process(pid)
                     infos.append((row, reset_info, info))
                 self._write(arrays.observ, row, observ)
                 env += 1
@@ -134,7 +144,7 @@ class EnvironmentGroup:
           EnvironmentRaisedError: An environment raised, or returned an observation of another shape
             than its space's.
         """
-        arrays = self._arrays
+        arrays, pid = self._arrays, os.getpid()
         infos: RowInfos = []
         for env, environment in enumerate(self.envs):
             row = self._start + env
@@ -144,6 +154,7 @@ class EnvironmentGroup:
             seed = int(arrays.seed[row])
             try:
                 observ, info = environment.reset(seed=None if seed < 0 else seed, options=options)
+                _check_process(pid)
                 self._check_shapes(observ)
                 self._write(arrays.observ, row, observ)
             except (Exception, SystemExit) as error:
@@ -213,9 +224,11 @@ class EnvironmentGroup:
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns what `function` returns; translates what it raises."""
-        self.busy[0] = env
+        self.busy[0], pid = env, os.getpid()
         try:
-            return function()
+            result = function()
+            _check_process(pid)
+            return result
         except (Exception, SystemExit) as error:
             raise self._as_environment_error(env, action, error) from error
 
@@ -227,3 +240,8 @@ class EnvironmentGroup:
         return EnvironmentRaisedError(
             message, traceback.format_exc(), self._start + env, type(error).__name__
         )
+
+
+def _check_process(pid: int) -> None:
+    if os.getpid() != pid:
+        raise ForkedProcessError("an environment's call returned in a process that it forked")
