@@ -6,6 +6,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   settings       what an experiment is
   environments   one Gymnasium environment: wrappers, families, rendering
   shared_memory  memory that processes share, and how they take turns in it
+  processes      start and end of worker processes
   workers        processes that host environments
   vector         batches of environments
   distributions  action distributions
@@ -18,9 +19,9 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   training       the trainer: learner, evaluation, checkpoints, metrics
   scripts        the commands
 
-Settings, environments, shared_memory, workers, vector and backends do not import TensorFlow, or only
-inside of functions. `agents.tools` lists the names that users of batch-ppo know, and `agents.presets`
-is a link to `configs/`.
+Settings, environments, shared_memory, processes, workers, vector and backends do not import
+TensorFlow, or only inside of functions. `agents.tools` lists the names that users of batch-ppo know,
+and `agents.presets` is a link to `configs/`.
 
 Glossary. Letters in shapes, everywhere the same:
 

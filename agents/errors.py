@@ -36,9 +36,14 @@ class EnvironmentFailure(RuntimeError):
       step: Number of batch steps that the environment was asked for.
       others: The other failures of the same step or reset of the batch, a tuple of
         `EnvironmentFailure`. One line of the message counts them.
+      note: A line to add to the message.
+      infos: Of the environments of the same process that did not fail: row, info, and where a step
+        ended the episode the info of that step.
     """
 
+    infos: Sequence[tuple[int, Info, Info | None]] = ()
     others: tuple[EnvironmentFailure, ...] = ()
+    note: str = ""
 
     def __init__(
         self,
@@ -61,8 +66,8 @@ class EnvironmentFailure(RuntimeError):
         return "environment", type(self).__name__
 
     def __str__(self) -> str:
-        message = str(self.args[0])
-        return f"{message}\n{_count_kinds(self.others)}" if self.others else message
+        lines = [str(self.args[0]), self.note, _count_kinds(self.others) if self.others else ""]
+        return "\n".join(filter(None, lines))
 
 
 class EnvironmentRaisedError(EnvironmentFailure):
@@ -72,11 +77,7 @@ class EnvironmentRaisedError(EnvironmentFailure):
       summary: The message without the place and the traceback.
       traceback_text: The traceback from the process of the environment.
       type_name: Name of the exception's type, such as "ValueError".
-      infos: Of the environments of the same group that did not fail: row, info, and where a step
-        ended the episode the info of that step.
     """
-
-    infos: Sequence[tuple[int, Info, Info | None]] = ()
 
     def __init__(
         self,
@@ -104,9 +105,31 @@ class EnvironmentRaisedError(EnvironmentFailure):
             return super().__str__()
         return f"{super().__str__()}\n\nTraceback of the environment:\n{traceback_text}"
 
+    def records(self) -> list[tuple[str, str, int | None, str]]:
+        """Returns plain data of this error and its others, for `raised_error`."""
+        return [
+            (error.summary, error.traceback_text, error.env_index, error.type_name)
+            for error in (self, *self.others)
+            if isinstance(error, EnvironmentRaisedError)
+        ]
+
 
 class InvalidDataError(EnvironmentRaisedError):
     """The environment returned data that is not in its spaces; there is no traceback."""
+
+
+def raised_error(
+    summary: str,
+    traceback_text: str,
+    env_index: int | None,
+    type_name: str,
+    pid: int | None = None,
+    step: int | None = None,
+) -> EnvironmentRaisedError:
+    """Returns an error with one of the `EnvironmentRaisedError.records` of another process."""
+    is_invalid_data = type_name == InvalidDataError.__name__ and not traceback_text
+    error_type = InvalidDataError if is_invalid_data else EnvironmentRaisedError
+    return error_type(summary, traceback_text, env_index, type_name, pid, step)
 
 
 class WorkerDiedError(EnvironmentFailure):
@@ -141,6 +164,24 @@ class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
     def kind(self) -> tuple[str, str]:
         """See `EnvironmentFailure.kind`."""
         return "process", "did not reply in time"
+
+
+class WorkerMessageError(EnvironmentFailure):
+    """The process that hosts the environment sent something else than a reply in plain data."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", "sent an invalid message"
+
+
+class WorkerStartError(EnvironmentFailure):
+    """A process for environments could not be started, because a limit of the system is reached."""
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """See `EnvironmentFailure.kind`."""
+        return "process", "could not be started"
 
 
 def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:

@@ -7,11 +7,20 @@ from collections.abc import Sequence
 from agents.backends.gymnasium_backend import GymnasiumBackend
 from agents.types import EnvConstructor
 from agents.vector.batch_env import BatchEnv
+from agents.workers.host import LocalHost
 
 
 class Backend(GymnasiumBackend):
     """Steps environments one after another: to debug, or for very light environments."""
 
     def _join(self, constructors: list[EnvConstructor], info_keys: Sequence[str]) -> BatchEnv:
-        envs = [make() for make in constructors]
-        return BatchEnv(envs, blocking=True, info_keys=info_keys)
+        hosts: list[LocalHost] = []
+        restarts = self._config.env_restarts
+        try:
+            for index, constructor in enumerate(constructors):
+                hosts.append(LocalHost(constructor, index))
+            return BatchEnv(hosts, True, info_keys, restarts.limit, restarts.window)
+        except BaseException:
+            for host in hosts:
+                host.close()
+            raise

@@ -14,4 +14,12 @@ class Backend(GymnasiumBackend):
 
     def _join(self, constructors: list[EnvConstructor], info_keys: Sequence[str]) -> BatchEnv:
         config = self._config
-        return make_batch_env(constructors, config.num_processes, config.step_timeout, info_keys)
+        return make_batch_env(
+            constructors,
+            config.num_processes,
+            config.step_timeout,
+            info_keys,
+            config.start_timeout,
+            config.env_restarts.limit,
+            config.env_restarts.window,
+        )

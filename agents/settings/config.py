@@ -360,6 +360,13 @@ class Config(BaseModel):
         le=1e6,
         description="Seconds that an environment may take for a step before the run fails.",
     )
+    start_timeout: float = Field(
+        120.0,
+        gt=0,
+        le=1e6,
+        description="Seconds that a worker process may take to start and to construct its "
+        "environments before the run fails.",
+    )
     threads: int = Field(
         1,
         ge=0,

@@ -10,11 +10,15 @@ wake up periodically.
 A turn that needs a message increments the counter first and then sends it: the other side is
 already reading when a long message fills the socket. Every message carries the sequence number of
 its turn, so that a late one is never taken for the next.
+
+Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
+takes no longer than for one. A wait that sleeps also ends when a stop of the process is requested.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 import os
 import select
@@ -22,9 +26,20 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from typing import TypeVar
+
+from agents import stop_signals
 
 SPIN_SECONDS = 0.001
 SLEEP_SECONDS = 0.02
+
+# Seconds for the message of a reply that has arrived after all, when the deadline has passed.
+MESSAGE_SECONDS = 0.1
+
+# Longer messages are refused, before memory is allocated for them.
+MAX_MESSAGE_BYTES = 1 << 30
+
+T = TypeVar("T")
 
 _HEADER = struct.Struct("<QQ")  # Sequence number, length in bytes.
 _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
@@ -32,6 +47,10 @@ _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 class ChannelClosed(ConnectionError):
     """The other side is gone."""
+
+
+class MessageError(ConnectionError):
+    """A message is too long, to be sent or by what its header says."""
 
 
 # Shared words by index: both counters, who sleeps, the parent's command, the status of the worker's
@@ -83,8 +102,12 @@ class Channel:
         (self._count, self._asleep), (self._other_count, self._other_asleep) = (
             indices if parent else indices[::-1]
         )
-        self._poll = select.poll()
-        self._poll.register(doorbell, select.POLLIN)
+        self._is_parent, self._is_sending = parent, False
+        messages.setblocking(False)
+        self._ring = _poll(doorbell, select.POLLIN)
+        self._readable, self._writable = (
+            _poll(messages, event) for event in (select.POLLIN, select.POLLOUT)
+        )
 
     def set_count(self, sequence: int) -> None:
         """Sets this side's counter and wakes up the other side if it sleeps.
@@ -98,33 +121,47 @@ class Channel:
             except (BlockingIOError, BrokenPipeError, ConnectionResetError):
                 pass  # A full doorbell rings anyway; a closed one is noticed by whoever waits.
 
-    def wait_count(self, sequence: int, timeout: float | None) -> None:
+    def has_count(self, sequence: int) -> bool:
+        """Returns whether the other side's counter has reached `sequence`."""
+        return self.words[self._other_count] >= sequence
+
+    def wait_count(
+        self,
+        sequence: int,
+        deadline: float | None,
+        while_waiting: Callable[[], object] | None = None,
+    ) -> None:
         """Waits until the other side's counter reaches `sequence`.
 
         Args:
           sequence: The count to wait for.
-          timeout: In seconds; None waits forever.
+          deadline: When to give up, a time of `time.monotonic`; None waits forever.
+          while_waiting: Called every few milliseconds while this side sleeps; may raise.
 
         Raises:
           TimeoutError: The count was not reached in time.
           ChannelClosed: The other side is gone and the count was not reached.
+          StopRequested: A stop of this process was requested.
         """
         words, other_count = self.words, self._other_count
         spin_until = time.perf_counter() + SPIN_SECONDS
         while words[other_count] < sequence:
             _yield_processor()
             if time.perf_counter() > spin_until:
-                self._sleep_until(sequence, timeout)
+                self._sleep_until(sequence, deadline, while_waiting)
                 return
 
-    def _sleep_until(self, sequence: int, timeout: float | None) -> None:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def _sleep_until(
+        self, sequence: int, deadline: float | None, while_waiting: Callable[[], object] | None
+    ) -> None:
         self.words[self._asleep] = 1
         try:
             while self.words[self._other_count] < sequence:
-                if deadline is not None and time.monotonic() > deadline:
-                    raise TimeoutError(f"no reply within {timeout:g} seconds")
-                is_open = not self._poll.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()
+                stop_signals.check()
+                if while_waiting is not None:
+                    while_waiting()
+                _check_deadline(deadline)
+                is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()
                 if (not is_open or self._other_exited()) and (
                     self.words[self._other_count] < sequence
                 ):
@@ -142,67 +179,103 @@ class Channel:
             return False
 
     def send(
-        self, sequence: int, data: bytes, timeout: float | None, descriptors: tuple[int, ...] = ()
+        self,
+        sequence: int,
+        data: bytes,
+        deadline: float | None,
+        descriptors: tuple[int, ...] = (),
     ) -> None:
         """Sends a message.
 
         Args:
           sequence: Sequence number of the turn.
           data: Bytes to send.
-          timeout: In seconds; None waits forever.
-          descriptors: File descriptors to send along.
+          deadline: When to give up, a time of `time.monotonic`; None waits forever.
+          descriptors: File descriptors to send along; only the worker's side takes them.
 
         Raises:
+          MessageError: The message is too long; nothing was sent.
           TimeoutError: The other side did not read it in time; no further message can be sent.
-          ChannelClosed: The other side is gone.
+          ChannelClosed: The other side is gone, or an earlier message was not sent completely.
+          StopRequested: A stop of this process was requested.
         """
-        self._messages.settimeout(timeout)
-        try:
-            socket.send_fds(self._messages, [_HEADER.pack(sequence, len(data))], descriptors)
-            self._messages.sendall(data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise ChannelClosed("the other side closed the channel") from error
+        check_length(len(data))
+        if self._is_sending:
+            raise ChannelClosed("an earlier message was not sent completely")
+        self._is_sending = True
+        header, unsent = _HEADER.pack(sequence, len(data)), memoryview(data)
+        send_header = functools.partial(socket.send_fds, self._messages, [header], descriptors)
+        self._try_until(send_header, self._writable, deadline)
+        while unsent:
+            send_rest = functools.partial(self._messages.send, unsent)
+            unsent = unsent[self._try_until(send_rest, self._writable, deadline) :]
+        self._is_sending = False
 
-    def receive(self, sequence: int, timeout: float | None) -> tuple[bytes, list[int]]:
+    def receive(self, sequence: int, deadline: float | None) -> tuple[bytes, list[int]]:
         """Receives the message of a turn; discards unread ones of earlier turns.
 
         Args:
           sequence: Sequence number of the turn.
-          timeout: In seconds; None waits forever.
+          deadline: When to give up, a time of `time.monotonic`; None waits forever. What is being
+            sent already has a moment more.
 
         Returns:
           The bytes and the file descriptors of the message.
 
         Raises:
+          MessageError: The message is too long; no further message can be received.
           TimeoutError: The message was not complete in time. Its first part is kept for the next
             call.
           ChannelClosed: The other side is gone.
+          StopRequested: A stop of this process was requested.
         """
-        self._messages.settimeout(timeout)
-        try:
-            while True:
-                self._read_up_to(_HEADER.size)
-                received, length = _HEADER.unpack_from(self._unread)
-                self._read_up_to(_HEADER.size + length)
-                data, descriptors = bytes(self._unread[_HEADER.size :]), self._descriptors
-                self._unread, self._descriptors = bytearray(), []
-                if received == sequence:
-                    return data, descriptors
-                for descriptor in descriptors:
-                    os.close(descriptor)
-        except ConnectionResetError as error:
-            raise ChannelClosed("the other side closed the channel") from error
+        if deadline is not None:
+            deadline = max(deadline, time.monotonic() + MESSAGE_SECONDS)
+        while True:
+            self._read_up_to(_HEADER.size, deadline)
+            received, length = _HEADER.unpack_from(self._unread)
+            check_length(length)
+            self._read_up_to(_HEADER.size + length, deadline)
+            data, descriptors = bytes(self._unread[_HEADER.size :]), self._descriptors
+            self._unread, self._descriptors = bytearray(), []
+            if received == sequence:
+                return data, descriptors
+            for descriptor in descriptors:
+                os.close(descriptor)
 
-    def _read_up_to(self, size: int) -> None:
+    def _read_up_to(self, size: int, deadline: float | None) -> None:
         """Reads until `size` bytes of the current message are there, and none of the next."""
         while len(self._unread) < size:
-            chunk, descriptors, _, _ = socket.recv_fds(
-                self._messages, min(size - len(self._unread), 1 << 20), 4
-            )
+            read = functools.partial(self._read, min(size - len(self._unread), 1 << 20))
+            chunk, descriptors = self._try_until(read, self._readable, deadline)
             if not chunk:
                 raise ChannelClosed("the other side closed the channel")
             self._unread += chunk
             self._descriptors += descriptors
+
+    def _read(self, limit: int) -> tuple[bytes, list[int]]:
+        """Reads at most `limit` bytes; only the worker's side accepts descriptors."""
+        if self._is_parent:
+            return self._messages.recv(limit), []
+        chunk, descriptors, _, _ = socket.recv_fds(self._messages, limit, 4)
+        return chunk, descriptors
+
+    def _try_until(
+        self, transfer: Callable[[], T], ready: select.poll, deadline: float | None
+    ) -> T:
+        """Returns the result of `transfer` once the socket of messages is ready for it."""
+        while True:
+            try:
+                return transfer()
+            except BlockingIOError:
+                pass
+            except (BrokenPipeError, ConnectionResetError) as error:
+                raise ChannelClosed("the other side closed the channel") from error
+            while not ready.poll(SLEEP_SECONDS * 1000):
+                stop_signals.check()
+                _check_deadline(deadline)
+                if self._other_exited():
+                    raise ChannelClosed("the other side closed the channel")
 
     def close(self) -> None:
         """Closes the connection; the other side notices when it next waits or sends.
@@ -214,3 +287,20 @@ class Channel:
                 # Closing alone would not do: a forked process may have a copy.
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+
+def check_length(length: int) -> None:
+    """Raises MessageError if a message of `length` bytes is too long."""
+    if length > MAX_MESSAGE_BYTES:
+        raise MessageError(f"a message of {length:,} bytes; expected at most {MAX_MESSAGE_BYTES:,}")
+
+
+def _poll(end: socket.socket, event: int) -> select.poll:
+    poll = select.poll()
+    poll.register(end, event)
+    return poll
+
+
+def _check_deadline(deadline: float | None) -> None:
+    if deadline is not None and time.monotonic() > deadline:
+        raise TimeoutError("the deadline has passed")

@@ -113,7 +113,7 @@ class Results:
         self.truncated = layout.truncated.view(block)  # [B]
         self.final_observ = [field.view(block) for field in layout.final_observ]
         self.info = {key: field.view(block) for key, field in layout.info.items()}  # [B] each.
-        self.restarted = layout.restarted and layout.restarted.view(block)  # [B]
+        self.restarted = None if layout.restarted is None else layout.restarted.view(block)  # [B]
 
 
 class BatchArrays(Results):

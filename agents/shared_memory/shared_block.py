@@ -50,7 +50,11 @@ def create_anonymous_file(size: int) -> int:
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.truncate(descriptor, max(size, 1))
+    try:
+        os.truncate(descriptor, max(size, 1))
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

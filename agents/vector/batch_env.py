@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -12,18 +12,22 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from agents.batch_bounds import BatchBounds
-from agents.errors import EnvironmentFailure
+from agents.processes.resource_limits import explaining_limits
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import flatten, leaf_spaces, pack
+from agents.vector.batch_hosts import check_compatible, make_hosts
 from agents.vector.batch_inputs import checked_actions, reset_mask, seed_list
+from agents.vector.exchange import Exchange, SendRequest
+from agents.vector.restarts import Restarts, failed_rows
+from agents.vector.watchdog import wait_until_ready
 from agents.workers.attachment import Attachment
 from agents.workers.external_process import ExternalProcess
-from agents.workers.host import Host, HostFailure, LocalHost
+from agents.workers.host import Host, HostFailure, LocalHost, raise_first
+from agents.workers.worker_host import close_hosts
 
 if TYPE_CHECKING:
     from agents.types import Env, EnvConstructor, Info, NestedArray, Options
-    from agents.workers.description import Description
     from agents.workers.environment_group import RowInfos
     from agents.workers.environment_handle import EnvironmentHandle
 
@@ -37,18 +41,30 @@ class BatchEnv(VectorEnv):
     [B, ...], with their mask `_final_obs` [B]. Numbers of `info_keys` are returned in every step,
     float64 [B] with their masks; where an episode ended, they are those of its last step.
 
+    Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
+    and dictionaries of those): other values are strings, the first 200 characters of their `repr`.
+    Methods and attributes of environments there must be plain data, too. While one worker keeps the
+    batch waiting for long, a warning names its environment.
+
+    With a `restart_limit`, an environment that raises, dies, hangs or returns invalid data is
+    restarted. The step has no outcome in its row: it truncates the episode in the state it started
+    from, with a reward of 0, and is marked in `infos["restarted"]` [B].
+
     Attributes:
       layout: Offsets and shapes of the batch's arrays in their block of shared memory.
       info_names: Keys seen so far in the infos of the first and the last step of episodes.
+      restarts: The restarts of environments; None without a limit of them.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(
         self,
-        envs: Sequence[Env | ExternalProcess],
+        envs: Sequence[Env | ExternalProcess | LocalHost],
         blocking: bool = False,
         info_keys: Sequence[str] = (),
+        restart_limit: int = 0,
+        restart_window: float = 600.0,
     ):
         """Joins environments into a batch.
 
@@ -56,19 +72,22 @@ class BatchEnv(VectorEnv):
           envs: Gymnasium environments, or processes with one or several of them each.
           blocking: Whether to step one after another. Required for environments in this process.
           info_keys: Keys of numbers in the environments' infos to return in every step.
+          restart_limit: Number of failures within the window after which environments are
+            restarted. One more raises the first of them.
+          restart_window: In seconds.
 
         Raises:
           ValueError: There are no environments, their spaces differ, one has an autoreset wrapper,
-            or environments in this process are to be stepped in parallel.
+            environments in this process are to be stepped in parallel, or objects of them are to be
+            restarted.
           UnsupportedSpaceError: A space is not made of arrays.
         """
         # Empty until the batch is accepted: a refused one does not close its environments.
         self._hosts: list[Host] = []
         self._block: SharedBlock | None = None
-        self._blocking = blocking
-        hosts = _make_hosts(envs, blocking)
+        hosts = make_hosts(envs, blocking, restart_limit > 0)
         descriptions = [description for host in hosts for description in host.descriptions]
-        _check_compatible(descriptions)
+        check_compatible(descriptions)
         self._hosts = hosts
         self.num_envs = len(descriptions)
         self.single_observation_space = descriptions[0].observation_space
@@ -81,24 +100,31 @@ class BatchEnv(VectorEnv):
             (leaf, BatchBounds(leaf, self.num_envs))
             for leaf in leaf_spaces(self.single_action_space)
         ]
+        self._exchange = Exchange(hosts, blocking)
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
         self.layout = Layout(
-            self.num_envs, self.single_observation_space, self.single_action_space, info_keys
+            self.num_envs,
+            self.single_observation_space,
+            self.single_action_space,
+            info_keys,
+            restarts=restart_limit > 0,
         )
         self.info_names: set[str] = set()
         self._attach()
+        self.restarts = (
+            Restarts(self._arrays, restart_limit, restart_window) if restart_limit else None
+        )
+        self._latest = self._arrays.copy_results()  # uint8 [size]
 
     def _attach(self) -> None:
         """Creates the batch's arrays and assigns their rows to the hosts."""
         self._block = SharedBlock(self.layout.size)
         self._arrays = BatchArrays(self.layout, self._block.bytes)
-        self._rows: dict[Host, range] = {}
         self._places: list[tuple[Host, int]] = []
         try:
             for host in self._hosts:
                 start = len(self._places)
                 host.attach(Attachment(self._arrays, self._block, start, autoreset=True))
-                self._rows[host] = range(start, start + host.num_envs)
                 self._places += [(host, index) for index in range(host.num_envs)]
         except BaseException:
             self._block.close()
@@ -129,6 +155,8 @@ class BatchEnv(VectorEnv):
         if row_infos:
             infos["final_obs"] = pack(self.single_observation_space, results.final_observ)
             infos["_final_obs"] = results.terminated | results.truncated  # [B]
+        if results.restarted is not None:
+            infos["restarted"] = results.restarted  # [B]
         observ = pack(self.single_observation_space, results.observ)  # [B, ...]
         return observ, results.reward, results.terminated, results.truncated, infos
 
@@ -172,9 +200,14 @@ class BatchEnv(VectorEnv):
         seeds = seed_list(seed, self.num_envs)  # [B]
         self._arrays.mask[:] = mask
         self._arrays.seed[:] = seeds
-        infos = self._request(lambda host: host.send_reset(options or None))
+        if self.restarts:
+            self.restarts.note_reset()
+        infos = self._request(
+            "reset", lambda host, started: host.send_reset(options or None, started)
+        )
         self._needs_reset &= ~mask
-        observ = Results(self.layout, self._arrays.copy_results()).observ
+        self._latest = self._arrays.copy_results()  # uint8 [size]
+        observ = Results(self.layout, self._latest).observ
         rows = slice(None) if indices is None else np.asarray(indices, int)
         observ = [leaf[rows] for leaf in observ]  # [B, ...] or [N, ...] each.
         return pack(self.single_observation_space, observ), self._batch_infos(infos)
@@ -224,10 +257,7 @@ class BatchEnv(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes all environments, ends their processes and closes the shared memory."""
-        for host in self._hosts:
-            host.ask_to_close()
-        for host in self._hosts:
-            host.close()
+        close_hosts(self._hosts)
         if self._block is not None:
             self._block.close()
 
@@ -238,50 +268,38 @@ class BatchEnv(VectorEnv):
                 f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
             )
         self._write_actions(actions)
-        infos = self._request(_send_step)
+        infos = self._request("step", _send_step)
         for _, info, final_info in infos:
             self.info_names.update(info, final_info or ())
-        return infos, self._arrays.copy_results()
+        self._latest = self._arrays.copy_results()  # uint8 [size]
+        return infos, self._latest
 
-    def _request(self, send: Callable[[Host], None]) -> RowInfos:
-        """Sends a request to all hosts and receives the reply of each, even after failures.
-
-        Otherwise the reply of another host would be left unread.
-        """
-        infos: RowInfos = []
-        failures: list[HostFailure] = []
+    def _request(self, action: str, send: SendRequest) -> RowInfos:
+        """Requests something of all hosts and returns the infos of rows that have any."""
         needs_reset = self._needs_reset.copy()  # [B]
         self._needs_reset[:] = True  # In case of any exception, including an interrupt.
-        pending: list[Host] = []
-        for host in self._hosts:
-            try:
-                send(host)
-                if self._blocking:
-                    infos += host.receive()
-                else:
-                    pending.append(host)
-            except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
-        for host in pending:
-            try:
-                infos += host.receive()
-            except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
-        if failures:
-            self._handle_failures(failures)
+        infos, failures = self._exchange.request(action, send)
+        if failures or (self.restarts and action == "step"):
+            infos += self._handle_failures(action, failures)
         self._needs_reset = needs_reset
         return infos
 
-    def _handle_failures(self, failures: list[HostFailure]) -> NoReturn:
-        """Decides what follows from failures of a request.
+    def _handle_failures(self, action: str, failures: list[HostFailure]) -> RowInfos:
+        """Restarts environments that failed and returns the infos of those that were not received.
 
-        All environments need a reset, because the others were stepped or reset without a result.
-        The first failure is raised and keeps the others.
+        Without restarts, or where a reset of others has cut an episode, the first failure is raised
+        and keeps the others: all environments need a reset, because those that did not fail were
+        stepped or reset without a result.
         """
-        self._needs_reset[:] = True
-        first, *others = (failure.error for failure in failures)
-        first.others = tuple(others)
-        raise first
+        rows = [row for failure in failures for row in failed_rows(failure)]
+        if not self.restarts or (action == "reset" and not self._arrays.mask[rows].all()):
+            raise_first(failures)
+        infos: RowInfos = [info for failure in failures for info in failure.error.infos]
+        restarted = self.restarts.restart(failures) if failures else {}
+        if action == "step":
+            self.restarts.note_step(Results(self.layout, self._latest).observ, restarted.keys())
+            return infos + [(row, info, {}) for row, info in restarted.items()]
+        return infos + [(row, info, None) for row, info in restarted.items()]
 
     def _write_actions(self, actions: NestedArray) -> None:
         """Writes actions [B, ...] into the arrays, if all are in the action space."""
@@ -307,6 +325,9 @@ def make_batch_env(
     processes: int = 0,
     timeout: float = 60.0,
     info_keys: Sequence[str] = (),
+    start_timeout: float = 120.0,
+    restart_limit: int = 0,
+    restart_window: float = 600.0,
 ) -> BatchEnv:
     """Makes a batch of environments in worker processes, which start in parallel.
 
@@ -315,24 +336,29 @@ def make_batch_env(
       processes: Number of workers; 0 for the number of cores, and at most one per environment.
       timeout: Seconds that a worker may take for one step or reset of its environments.
       info_keys: See `BatchEnv`.
+      start_timeout: Seconds that a worker may take to start and to construct its environments.
+      restart_limit: See `BatchEnv`.
+      restart_window: See `BatchEnv`.
 
     Raises:
-      EnvironmentFailure: A worker could not construct its environments; all workers were closed.
+      EnvironmentFailure: A worker could not construct its environments, or not be started at all
+        (`WorkerStartError`); all workers were closed.
       ValueError: As `BatchEnv`.
     """
     processes = min(processes or available_cores(), len(constructors))
     cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
-    workers = [
-        ExternalProcess(constructors[start:stop], timeout, blocking=False, index=start)
-        for start, stop in zip(cuts, cuts[1:], strict=False)
-    ]
+    workers: list[ExternalProcess] = []
     try:
-        for worker in workers:
-            worker.wait_until_ready()
-        return BatchEnv(workers, info_keys=info_keys)
+        with explaining_limits(processes):
+            for start, stop in zip(cuts, cuts[1:], strict=False):
+                part = constructors[start:stop]
+                workers.append(ExternalProcess(part, timeout, start_timeout, False, start))
+            wait_until_ready([worker.host for worker in workers])
+            for worker in workers:
+                worker.wait_until_ready()
+            return BatchEnv(workers, False, info_keys, restart_limit, restart_window)
     except BaseException:
-        for worker in workers:
-            worker.close()
+        close_hosts([worker.host for worker in workers])
         raise
 
 
@@ -341,33 +367,5 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _send_step(host: Host) -> None:
-    host.send_step()
-
-
-def _make_hosts(envs: Sequence[Env | ExternalProcess], blocking: bool) -> list[Host]:
-    if not len(envs):
-        raise ValueError("A batch needs at least one environment, got none.")
-    if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
-        raise ValueError(
-            "Environments in this process can't be stepped in parallel: pass blocking=True, or wrap each of them in an "
-            "ExternalProcess."
-        )
-    return [env.host if isinstance(env, ExternalProcess) else LocalHost(env) for env in envs]
-
-
-def _check_compatible(descriptions: Sequence[Description]) -> None:
-    """Raises ValueError if environments with these descriptions can't share a batch."""
-    for index, description in enumerate(descriptions):
-        if description.autoreset_layer:
-            raise ValueError(
-                f"Environment {index} has {description.autoreset_layer}, which resets it in the step after the end of "
-                "an episode. A batch would take that for a step: remove the wrapper, a batch resets its environments."
-            )
-        for name in ("observation_space", "action_space"):
-            space, expected = getattr(description, name), getattr(descriptions[0], name)
-            if space != expected:
-                raise ValueError(
-                    f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
-                    f"that of environment 0 is {expected}."
-                )
+def _send_step(host: Host, started: float) -> None:
+    host.send_step(started)

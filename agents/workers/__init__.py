@@ -5,7 +5,6 @@ environment_handle  one environment of a worker process
 attachment          the part of a batch's arrays that a host works on
 host                what a batch asks of what runs its environments; hosts in this process
 worker_host         hosts in a worker process
-spawner             start and end of worker processes
 worker              the worker process itself
 environment_group   environments that share a process
 description         what a batch needs to know of an environment

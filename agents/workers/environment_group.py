@@ -6,6 +6,7 @@ The same code runs in worker processes and, for environments in the parent proce
 from __future__ import annotations
 
 import contextlib
+import os
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
 RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]
 
 T = TypeVar("T")
+
+_FORKED = "an environment's call returned in a process that it forked"
+
+
+class ForkedProcessError(BaseException):
+    """An environment's call returned a second time, in a process that the environment forked.
+
+    That process ends with this error: it must not continue as if it were the environment's.
+    """
 
 
 class EnvironmentGroup:
@@ -105,6 +115,7 @@ class EnvironmentGroup:
             the `others` and with the `infos` of those that did not.
         """
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
+        getpid, pid = os.getpid, os.getpid()
         dtype, shape, first_leaf = self._check.dtype, self._check.shape, rows.observ[0]
         infos: RowInfos = []
         failures: dict[int, EnvironmentRaisedError] = {}
@@ -117,6 +128,8 @@ class EnvironmentGroup:
                 for environment, action in turns:
                     busy[0] = env
                     observ, reward, terminated, truncated, info = environment.step(action)
+                    if getpid() != pid:
+                        raise ForkedProcessError(_FORKED)
                     # The usual types are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
@@ -145,6 +158,7 @@ class EnvironmentGroup:
                         self._write(rows.observ, env, observ)
                     env += 1
             except (Exception, SystemExit) as error:
+                _check_process(pid)
                 failures[env] = self._as_environment_error(env, "step", error)
                 env += 1
         self._check_numbers(failures, any_done=bool(infos))
@@ -190,15 +204,17 @@ class EnvironmentGroup:
 
     def _reset(self, env: int, options: Options | None = None) -> Info:
         """Resets an environment with its row's seed, writes its row and returns its info."""
-        rows, seed = self._rows, int(self._rows.seed[env])
+        rows, seed, pid = self._rows, int(self._rows.seed[env]), os.getpid()
         self.busy[0] = env
         try:
             observ, info = unpack_reset(
                 self.envs[env].reset(seed=None if seed < 0 else seed, options=options)
             )
+            _check_process(pid)
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
         except (Exception, SystemExit) as error:
+            _check_process(pid)
             raise self._as_environment_error(env, "reset", error) from error
         rows.reward[env] = 0
         for numbers in rows.info.values():
@@ -209,7 +225,10 @@ class EnvironmentGroup:
     def _end_episode(self, env: int, final_observ: NestedArray) -> tuple[NestedArray, Info]:
         """Writes the final observation, leaves [...], and resets the environment."""
         self._write(self._rows.final_observ, env, final_observ)
-        return unpack_reset(self.envs[env].reset())
+        pid = os.getpid()
+        returned = unpack_reset(self.envs[env].reset())
+        _check_process(pid)
+        return returned
 
     def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
         """Adds environments to the failures whose rows hold invalid numbers after a step.
@@ -288,9 +307,11 @@ class EnvironmentGroup:
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns what `function` returns; translates what it raises."""
-        self.busy[0] = env
+        self.busy[0], pid = env, os.getpid()
         try:
-            return function()
+            result = function()
+            _check_process(pid)
+            return result
         except (Exception, SystemExit) as error:
             raise self._as_environment_error(env, action, error) from error
 
@@ -306,3 +327,8 @@ class EnvironmentGroup:
         failure = EnvironmentRaisedError(message, traceback.format_exc(), row, type(error).__name__)
         failure.__cause__ = error
         return failure
+
+
+def _check_process(pid: int) -> None:
+    if os.getpid() != pid:
+        raise ForkedProcessError(_FORKED)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from agents.workers.environment_group import EnvironmentGroup
 
 if TYPE_CHECKING:
     from agents.errors import EnvironmentFailure
-    from agents.types import Env, Options
+    from agents.types import Env, EnvConstructor, Options
     from agents.workers.attachment import Attachment
     from agents.workers.description import Description
     from agents.workers.environment_group import RowInfos
@@ -23,7 +25,8 @@ class Host(Protocol):
     `receive` must follow; by then the results are in the rows. A batch may send requests to all of
     its hosts before it receives from the first. Every method but `ask_to_close` and `close` may
     raise `EnvironmentFailure`; afterwards the host still takes requests, and fails again if its
-    process is gone.
+    process is gone. The deadline of a request runs from `started`, a time of `time.monotonic`, by
+    default from when it is sent; hosts of the same request share it.
     """
 
     @property
@@ -37,14 +40,38 @@ class Host(Protocol):
     def attach(self, attachment: Attachment) -> None:
         """Assigns rows of a batch's arrays to the environments."""
 
-    def send_step(self) -> None:
+    def send_step(self, started: float | None = None) -> None:
         """Requests a step of all environments, with the arrays' actions, leaves [B, ...]."""
 
-    def send_reset(self, options: Options | None = None) -> None:
+    def send_reset(self, options: Options | None = None, started: float | None = None) -> None:
         """Requests a reset by the arrays' mask, bool [B], with their seeds, int64 [B]."""
 
-    def receive(self) -> RowInfos:
-        """Waits for the reply to the request and returns the infos of rows that have any."""
+    def receive(self, while_waiting: Callable[[], object] | None = None) -> RowInfos:
+        """Waits for the reply to the request and returns the infos of rows that have any.
+
+        Args:
+          while_waiting: Called every few milliseconds if it takes that long.
+        """
+
+    @property
+    def owes_reply(self) -> bool:
+        """Whether no reply to the last request was received."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the last request is being executed: receiving its reply would wait."""
+
+    @property
+    def busy_row(self) -> int | None:
+        """Row in the batch of the environment in use; None if it is unknown which."""
+
+    @property
+    def pid(self) -> int:
+        """Id of the process that runs the environments."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that a request may take."""
 
     def ask(self, method: str, index: int, *arguments: Any) -> Any:
         """Calls `EnvironmentGroup`'s `call`, `get` or `set` for one environment."""
@@ -73,33 +100,48 @@ class HostFailure(NamedTuple):
     error: EnvironmentFailure
 
 
+def raise_first(failures: Sequence[HostFailure]) -> NoReturn:
+    """Raises the first failure, which keeps those of other hosts and its own others."""
+    first, *others = (error for one in failures for error in (one.error, *one.error.others))
+    first.others = tuple(others)
+    raise first
+
+
 class LocalHost:
     """Hosts one environment in this process; the environment runs when a request is sent.
 
     Attributes:
       num_envs: One.
       descriptions: The environment's description.
+      owes_reply: False, as the reply to a request is there when it was sent.
+      is_busy: False, likewise.
+      busy_row: None, likewise.
+      timeout: Infinity: what runs in this process can't be stopped.
     """
 
-    def __init__(self, env: Env):
-        """Initializes the host of `env`."""
-        self._group = EnvironmentGroup([lambda: env])
+    owes_reply = is_busy = False
+    busy_row = None
+    timeout = math.inf
+
+    def __init__(self, constructor: EnvConstructor, index: int = 0):
+        """Constructs the environment; `index` is that in its batch, for errors."""
+        self._group = EnvironmentGroup([constructor], index)
         self.descriptions = self._group.describe()
-        self.num_envs = 1
+        self.num_envs, self.pid = 1, os.getpid()
 
     def attach(self, attachment: Attachment) -> None:
         """See `Host.attach`."""
         self._group.attach(attachment.arrays, attachment.start, attachment.autoreset)
 
-    def send_step(self) -> None:
+    def send_step(self, started: float | None = None) -> None:
         """See `Host.send_step`."""
         self._infos = self._group.step()
 
-    def send_reset(self, options: Options | None = None) -> None:
+    def send_reset(self, options: Options | None = None, started: float | None = None) -> None:
         """See `Host.send_reset`."""
         self._infos = self._group.reset(options)
 
-    def receive(self) -> RowInfos:
+    def receive(self, while_waiting: Callable[[], object] | None = None) -> RowInfos:
         """See `Host.receive`."""
         return self._infos
 

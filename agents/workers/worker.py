@@ -5,10 +5,8 @@ It imports NumPy, Gymnasium and what the environments need, but not TensorFlow, 
 
 from __future__ import annotations
 
-import ctypes
 import itertools
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -17,21 +15,24 @@ from typing import TYPE_CHECKING
 import cloudpickle
 
 from agents.errors import EnvironmentRaisedError
+from agents.processes.process_group import release_group
 from agents.shared_memory.channel import (
     BUSY_ENV,
     COMMAND,
     STATUS,
     Channel,
     ChannelClosed,
+    check_length,
     map_words,
 )
+from agents.shared_memory.plain_messages import as_plain, dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
+from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup
 
 if TYPE_CHECKING:
-    from agents.types import EnvConstructor
-    from agents.workers.description import Description
+    from agents.types import EnvConstructor, PlainData
 
 # Commands of the parent: STEP and RESET need no message; that of METHOD holds "worker" or "group",
 # the name of one of its methods, and a tuple of arguments.
@@ -39,9 +40,8 @@ STEP, RESET, METHOD = range(3)
 
 # Status of a reply: DONE has no message; that of RESULT holds what the method returned, that of
 # EXCEPTION the summary, traceback, environment index and type name of an `EnvironmentRaisedError`.
+# Both are plain data: the parent executes nothing that a worker sends.
 DONE, RESULT, EXCEPTION = range(3)
-
-_PR_SET_PDEATHSIG = 1
 
 
 class Worker:
@@ -56,9 +56,10 @@ class Worker:
     def __init__(self, channel: Channel):
         """Stores the worker's side of the channel."""
         self._channel = channel
+        self._pid = os.getpid()
 
-    def start(self, constructors: list[EnvConstructor], start: int) -> list[Description]:
-        """Constructs the environments and returns their descriptions.
+    def start(self, constructors: list[EnvConstructor], start: int) -> list[PlainData]:
+        """Constructs the environments and returns their descriptions, encoded.
 
         Args:
           constructors: One per environment.
@@ -67,7 +68,7 @@ class Worker:
         self.group = EnvironmentGroup(
             constructors, start, busy=self._channel.words[BUSY_ENV : BUSY_ENV + 1]
         )
-        return self.group.describe()
+        return [encode(description) for description in self.group.describe()]
 
     def attach(
         self, descriptor: int, start: int, num_envs: int, autoreset: bool, info_keys: list[str]
@@ -89,13 +90,18 @@ class Worker:
         """Executes commands until the parent closes the channel, which raises `ChannelClosed`."""
         channel = self._channel
         for sequence in itertools.count(1):
-            channel.wait_count(sequence, timeout=None)
+            channel.wait_count(sequence, deadline=None)
             status, data = self._execute(channel.words[COMMAND], sequence)
+            if os.getpid() != self._pid:
+                # A process that an environment forked left its call: it is no worker.
+                if status == EXCEPTION:
+                    sys.stderr.write(loads(data)[0][0][1])
+                os._exit(1)
             channel.words[STATUS] = status
             channel.words[BUSY_ENV] = -1
             channel.set_count(sequence)
             if status != DONE:
-                channel.send(sequence, data, timeout=None)
+                channel.send(sequence, data, deadline=None)
 
     def close(self) -> None:
         """Closes the environments, if there are any yet."""
@@ -105,55 +111,57 @@ class Worker:
     def _execute(self, command: int, sequence: int) -> tuple[int, bytes]:
         """Returns the status and the message of the reply."""
         try:
-            if command == STEP:
-                content = self.group.step()
-            elif command == RESET:
-                content = self.group.reset()
-            else:
-                data, descriptors = self._channel.receive(sequence, timeout=None)
-                owner, name, arguments = cloudpickle.loads(data)
-                content = getattr(self if owner == "worker" else self.group, name)(
-                    *descriptors, *arguments
-                )
-            if command != METHOD and not content:  # No infos.
-                return DONE, b""
-            return RESULT, cloudpickle.dumps(content)
+            if command == METHOD:
+                return RESULT, self._call_method(sequence)
+            infos = self.group.step() if command == STEP else self.group.reset()
+            return (RESULT, _dump(as_plain(infos))) if infos else (DONE, b"")
         except EnvironmentRaisedError as error:
-            return EXCEPTION, cloudpickle.dumps(
-                (error.summary, error.traceback_text, error.env_index, error.type_name)
-            )
+            return EXCEPTION, _dump((error.records(), as_plain(error.infos)))
         except ChannelClosed:
             raise
-        except Exception as error:  # Usually a result of the environment that can't be pickled.
+        except Exception as error:  # Usually a result of the environment that can't be sent.
             summary = f"A worker could not reply: {type(error).__name__}: {error}"
-            return EXCEPTION, cloudpickle.dumps(
-                (summary, traceback.format_exc(), None, type(error).__name__)
-            )
+            record = (summary, traceback.format_exc(), None, type(error).__name__)
+            return EXCEPTION, _dump(([record], []))
+
+    def _call_method(self, sequence: int) -> bytes:
+        """Calls the method that the parent's message names; returns the result's message."""
+        data, descriptors = self._channel.receive(sequence, deadline=None)
+        owner, name, arguments = cloudpickle.loads(data)
+        result = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
+        return _dump(as_plain(result) if name == "reset" else result)
 
 
-def main(parent: int, words: int, doorbell: int, messages: int) -> None:
+def _dump(content: PlainData) -> bytes:
+    """Returns the message of plain data; raises MessageError if it is too long."""
+    data = dumps(content)
+    check_length(len(data))
+    return data
+
+
+def main(words: int, doorbell: int, messages: int) -> None:
     """Runs a worker.
 
     Args:
-      parent: Process id of the parent.
       words: Descriptor of the channel's shared words.
       doorbell: Descriptor of the worker's doorbell socket.
       messages: Descriptor of the worker's message socket.
     """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return  # The parent died before the signal was set.
     channel = Channel(
         map_words(words),
         socket.socket(fileno=doorbell),
         socket.socket(fileno=messages),
         parent=False,
     )
-    worker = Worker(channel)
+    worker, pid = Worker(channel), os.getpid()
     try:
         worker.serve()
     except ChannelClosed:
         pass  # The parent closed it, or is gone.
     finally:
+        if os.getpid() != pid:
+            # A process that an environment forked: the environments are not its own.
+            traceback.print_exc()
+            os._exit(1)
         worker.close()
+    release_group()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import os
-import subprocess
+import signal
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,20 +16,37 @@ from agents.errors import (
     EnvironmentFailure,
     EnvironmentRaisedError,
     WorkerDiedError,
+    WorkerMessageError,
     WorkerTimeoutError,
+    raised_error,
 )
-from agents.shared_memory.channel import BUSY_ENV, COMMAND, STATUS, ChannelClosed
+from agents.processes.resource_limits import explaining_limits
+from agents.processes.spawner import end_workers, start_worker
+from agents.shared_memory.channel import (
+    BUSY_ENV,
+    COMMAND,
+    STATUS,
+    ChannelClosed,
+    MessageError,
+    check_length,
+)
+from agents.shared_memory.plain_messages import loads
 from agents.workers import worker
+from agents.workers.description import decode
 from agents.workers.environment_handle import EnvironmentHandle
-from agents.workers.spawner import end_worker, start_worker
 
 if TYPE_CHECKING:
+    from agents.processes.spawner import WorkerProcess
     from agents.types import EnvConstructor, Options, Promise
     from agents.workers.attachment import Attachment
     from agents.workers.description import Description
+    from agents.workers.host import Host
 
 # What a command returns: infos of rows for steps and resets, otherwise the method's result.
 Reply: TypeAlias = Any
+
+# Seconds for a process whose connection is closed to exit, so that its exit code is known.
+EXIT_SECONDS = 1.0
 
 
 class WorkerHost:
@@ -44,6 +61,8 @@ class WorkerHost:
       is_ready: Whether the environments are constructed.
       attachment: The rows of a batch's arrays that belong to it; None before the first `attach`
         and after `close`.
+      worker: The process, also after it has ended.
+      closed: Whether the process was ended.
     """
 
     def __init__(
@@ -67,39 +86,56 @@ class WorkerHost:
         self._constructors, self._index = list(constructors), index
         self._timeout, self._start_timeout = timeout, start_timeout
         self._steps = 0
-        self._finalizer: weakref.finalize[..., WorkerHost] | None = None
+        self._deadline: float | None = None
+        self.closed = True
+        self.worker: WorkerProcess
         self.start()
 
     # Life cycle.
 
-    def start(self) -> None:
+    def start(self, force: bool = False) -> None:
         """Starts a process, ending the one before, and sends it the constructors.
 
         `wait_until_ready` must follow, and where there is an attachment, `attach` with it.
+
+        Args:
+          force: Whether to kill the process before, without closing its environments.
+
+        Raises:
+          WorkerStartError: A limit of the system is reached.
         """
+        if force and not self.closed:
+            self.worker.send_signal(signal.SIGKILL)
         self._end_process()
-        self._process, self._channel = start_worker()
-        self._creator = os.getpid()  # A fork has copies of these objects, but no worker.
-        self._finalizer = weakref.finalize(
-            self, end_worker, self._process, self._channel, self._creator
-        )
-        self.pid = self._process.pid
+        with explaining_limits():
+            self.worker = start_worker()
+        # Not at exit: then the spawner ends all workers together.
+        weakref.finalize(self, end_workers, [self.worker]).atexit = False
+        self.closed, self._channel, self.pid = False, self.worker.channel, self.worker.pid
         self._sequence = self._replied = 0
         self.is_ready = False
         with self._ending_on_failure():
             self._post_method("worker", "start", (self._constructors, self._first_row))
 
-    def wait_until_ready(self) -> None:
-        """Waits until the environments are constructed; ends the process if that fails."""
+    def wait_until_ready(self, while_waiting: Callable[[], object] | None = None) -> None:
+        """Waits until the environments are constructed; ends the process if that fails.
+
+        Args:
+          while_waiting: Called every few milliseconds; may raise.
+        """
         if self.is_ready:
             return
         with self._ending_on_failure():
-            self.descriptions = self.receive()
+            content = self.receive(while_waiting)
+            try:
+                self.descriptions = [decode(code) for code in content]
+            except Exception as error:
+                raise self._as_message_error(error) from None
             self.is_ready = True
 
     def ask_to_close(self) -> None:
         """See `Host.ask_to_close`."""
-        if os.getpid() == self._creator:
+        if self.worker.is_mine:
             self._channel.close()
 
     def close(self) -> None:
@@ -109,11 +145,6 @@ class WorkerHost:
         """
         self._end_process()
         self.attachment = None
-
-    @property
-    def closed(self) -> bool:
-        """Whether the process was ended."""
-        return self._finalizer is None or not self._finalizer.alive
 
     # Requests of a batch.
 
@@ -125,45 +156,81 @@ class WorkerHost:
         self._post_method("worker", "attach", arguments, (attachment.block.descriptor,))
         self.receive()
 
-    def send_step(self) -> None:
+    def send_step(self, started: float | None = None) -> None:
         """See `Host.send_step`."""
         self._steps += 1
-        self._post(worker.STEP)
+        self._post(worker.STEP, started)
 
-    def send_reset(self, options: Options | None = None) -> None:
+    def send_reset(self, options: Options | None = None, started: float | None = None) -> None:
         """See `Host.send_reset`."""
         if options:
-            self._post_method("group", "reset", (options,))
+            self._post_method("group", "reset", (options,), started=started)
+            self._expects_infos = True
         else:
-            self._post(worker.RESET)
+            self._post(worker.RESET, started)
 
-    def receive(self) -> Reply:
+    def receive(self, while_waiting: Callable[[], object] | None = None) -> Reply:
         """Waits for the reply to the last command and returns its content.
+
+        After a time-out it can be called again, with a deadline of its own.
+
+        Args:
+          while_waiting: Called every few milliseconds; may raise.
 
         Raises:
           EnvironmentRaisedError: The environment raised.
           WorkerDiedError: The process is gone.
+          WorkerMessageError: The reply is not plain data.
           WorkerTimeoutError: There was no reply in time. A late reply is not taken for a later one.
         """
         self._check_open()
         channel, sequence, data = self._channel, self._sequence, b""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self.timeout
         try:
-            channel.wait_count(sequence, self._reply_timeout)
+            channel.wait_count(sequence, self._deadline, while_waiting)
             status = channel.words[STATUS]
             if status != worker.DONE:
-                data = channel.receive(sequence, self._reply_timeout)[0]
-        except (ChannelClosed, TimeoutError) as failure:
+                data = channel.receive(sequence, self._deadline)[0]
+        except (ChannelClosed, MessageError, TimeoutError) as failure:
             raise self._as_environment_error(failure) from None
         self._replied = sequence
-        if not data:
-            return []
-        content = cloudpickle.loads(data)
-        if status == worker.EXCEPTION:
-            summary, traceback_text, env, type_name = content
-            raise EnvironmentRaisedError(
-                summary, traceback_text, env, type_name, self.pid, self._steps
+        return self._read_reply(status, data) if data else []
+
+    def _read_reply(self, status: int, data: bytes) -> Reply:
+        try:
+            content = loads(data)
+            if status != worker.EXCEPTION:
+                if self._expects_infos:
+                    self._check_infos(content)
+                return content
+            records, infos = content
+            self._check_infos(infos)
+            error, *others = (
+                raised_error(*record, pid=self.pid, step=self._steps) for record in records
             )
-        return content
+            error.others, error.infos = tuple(others), infos
+        except Exception as failure:
+            raise self._as_message_error(failure) from None
+        raise error
+
+    def _check_infos(self, content: Reply) -> None:
+        rows = range(self._first_row, self._first_row + self.num_envs)
+        for row, info, final_info in content:
+            if row not in rows or not isinstance(info, dict):
+                raise ValueError(f"no info of its environments: {row!r}, {info!r}")
+            if not isinstance(final_info, dict | None):
+                raise ValueError(f"no final info: {final_info!r}")
+
+    @property
+    def owes_reply(self) -> bool:
+        """See `Host.owes_reply`."""
+        return self._replied != self._sequence
+
+    @property
+    def is_busy(self) -> bool:
+        """See `Host.is_busy`."""
+        return not self._channel.has_count(self._sequence) and not self.worker.has_exited()
 
     def ask(self, method: str, index: int, *arguments: Any, blocking: bool = True) -> Reply:
         """See `Host.ask`; if not blocking, returns a promise of the result."""
@@ -215,26 +282,34 @@ class WorkerHost:
 
         return wait
 
-    def _post(self, command: int) -> None:
+    def _post(self, command: int, started: float | None = None) -> None:
+        """Sends a command; its deadline runs from `started`, by default from now."""
+        self._deadline = (time.monotonic() if started is None else started) + self.timeout
         self.drain()
         self._sequence += 1
+        self._expects_infos = command != worker.METHOD
         self._channel.words[COMMAND] = command
         self._channel.set_count(self._sequence)
 
     def _post_method(
-        self, owner: str, name: str, arguments: tuple[Any, ...], descriptors: tuple[int, ...] = ()
+        self,
+        owner: str,
+        name: str,
+        arguments: tuple[Any, ...],
+        descriptors: tuple[int, ...] = (),
+        started: float | None = None,
     ) -> None:
         """Calls a method of the `Worker` ("worker") or of its `EnvironmentGroup` ("group")."""
-        self.drain()
         data = cloudpickle.dumps((owner, name, arguments))
-        self._post(worker.METHOD)
+        check_length(len(data))
+        self._post(worker.METHOD, started)
         try:
-            self._channel.send(self._sequence, data, self._reply_timeout, descriptors)
-        except (ChannelClosed, TimeoutError) as failure:
+            self._channel.send(self._sequence, data, self._deadline, descriptors)
+        except (ChannelClosed, MessageError, TimeoutError) as failure:
             raise self._as_environment_error(failure) from None
 
     def _check_open(self) -> None:
-        if self._finalizer is None or not self._finalizer.alive:
+        if self.closed:
             raise RuntimeError("This worker process is closed; make a new one.")
 
     @contextlib.contextmanager
@@ -246,32 +321,50 @@ class WorkerHost:
             raise
 
     def _end_process(self) -> None:
-        if self._finalizer is not None:
-            self._finalizer()
+        if not self.closed:
+            self.closed = True
+            end_workers([self.worker])
 
     @property
-    def _reply_timeout(self) -> float:
+    def timeout(self) -> float:
+        """Seconds that the current request may take."""
         return self._timeout if self.is_ready else self._start_timeout
 
     # Errors.
 
-    def _as_environment_error(self, failure: ChannelClosed | TimeoutError) -> EnvironmentFailure:
+    def _as_environment_error(
+        self, failure: ChannelClosed | MessageError | TimeoutError
+    ) -> EnvironmentFailure:
         """Translates a channel failure into a typed error."""
+        if isinstance(failure, MessageError):
+            return self._as_message_error(failure)
         if isinstance(failure, TimeoutError):
-            message = f"A worker process did not reply within {self._reply_timeout:g} seconds"
-            return WorkerTimeoutError(message, self._busy_row, self.pid, self._steps)
-        try:
-            exit_code = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            exit_code = None
-        return WorkerDiedError(exit_code, self._busy_row, self.pid, self._steps)
+            self._deadline = None
+            message = f"A worker process did not reply within {self.timeout:g} seconds"
+            return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)
+        exit_code = self.worker.wait(EXIT_SECONDS)
+        return WorkerDiedError(exit_code, self.busy_row, self.pid, self._steps)
+
+    def _as_message_error(self, failure: Exception) -> WorkerMessageError:
+        """Translates a failure to read a reply into a typed error."""
+        message = f"A worker process sent an invalid message: {failure}"
+        return WorkerMessageError(message, self.busy_row, self.pid, self._steps)
 
     @property
-    def _busy_row(self) -> int | None:
-        """Index in the batch of the environment in use; None if it is unknown which."""
+    def busy_row(self) -> int | None:
+        """See `Host.busy_row`."""
         env = 0 if self.num_envs == 1 else self._channel.words[BUSY_ENV]
-        return None if env < 0 else self._first_row + env
+        return self._first_row + env if 0 <= env < self.num_envs else None
 
     @property
     def _first_row(self) -> int:
         return self._index if self.attachment is None else self.attachment.start
+
+
+def close_hosts(hosts: Sequence[Host]) -> None:
+    """Closes hosts together: what hangs is ended by force after one period of grace for all."""
+    for host in hosts:
+        host.ask_to_close()
+    end_workers([host.worker for host in hosts if isinstance(host, WorkerHost)])
+    for host in hosts:
+        host.close()

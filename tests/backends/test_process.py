@@ -56,6 +56,7 @@ def test_environments_are_spread_over_processes(num_processes, expected):
     assert os.getpid() not in processes
 
 
+@pytest.mark.filterwarnings("ignore:Environment 0 .* has been in step for 1")
 def test_a_step_that_takes_too_long_raises():
     with make(1, sleep_in_steps, step_timeout=1.5) as envs:
         start = time.monotonic()

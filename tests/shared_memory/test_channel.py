@@ -12,6 +12,11 @@ from agents.shared_memory.channel import Channel, ChannelClosed, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
 
+def after(seconds):
+    """A deadline in so many seconds."""
+    return time.monotonic() + seconds
+
+
 @contextlib.contextmanager
 def pair(**kwargs):
     """Yields both sides, in this process."""
@@ -63,37 +68,37 @@ def test_takes_turns_with_and_without_messages():
 
         def serve():
             for turn in range(1, turns + 1):
-                worker.wait_count(turn, timeout=10)
+                worker.wait_count(turn, deadline=after(10))
                 if turn % 7 == 0:  # Until the other side sleeps.
                     time.sleep(2 * channels.SPIN_SECONDS)
                 worker.words[channels.STATUS] = turn
                 worker.set_count(turn)
                 if turn % 3 == 0:
-                    worker.send(turn, b"x" * turn, timeout=10)
+                    worker.send(turn, b"x" * turn, deadline=after(10))
 
         with running(serve):
             for turn in range(1, turns + 1):
                 parent.set_count(turn)
-                parent.wait_count(turn, timeout=10)
+                parent.wait_count(turn, deadline=after(10))
                 assert parent.words[channels.STATUS] == turn
                 if turn % 3 == 0:
-                    assert parent.receive(turn, timeout=10) == (b"x" * turn, [])
+                    assert parent.receive(turn, deadline=after(10)) == (b"x" * turn, [])
 
 
 def test_waiting_for_a_count_times_out_until_it_is_set():
     with pair() as (parent, worker):
         start = time.monotonic()
         with pytest.raises(TimeoutError):
-            parent.wait_count(1, timeout=0.1)
+            parent.wait_count(1, deadline=after(0.1))
         assert time.monotonic() - start >= 0.1
         worker.set_count(1)
-        parent.wait_count(1, timeout=0.1)
+        parent.wait_count(1, deadline=after(0.1))
 
 
 def test_a_higher_count_ends_the_wait():
     with pair() as (parent, worker):
         parent.set_count(2)
-        worker.wait_count(1, timeout=0)
+        worker.wait_count(1, deadline=after(0))
 
 
 def test_a_lost_ring_delays_only_briefly():
@@ -105,7 +110,7 @@ def test_a_lost_ring_delays_only_briefly():
 
         with running(count_without_ringing):
             start = time.monotonic()
-            parent.wait_count(1, timeout=30)
+            parent.wait_count(1, deadline=after(30))
             assert time.monotonic() - start < 5
 
 
@@ -119,7 +124,7 @@ def test_a_ring_wakes_up_a_sleeper_immediately(monkeypatch):
 
         with running(ring):
             start = time.monotonic()
-            parent.wait_count(1, timeout=30)
+            parent.wait_count(1, deadline=after(30))
             assert time.monotonic() - start < 5
 
 
@@ -128,12 +133,12 @@ def test_a_closed_channel_is_noticed_when_waiting_receiving_and_sending():
         with running(lambda: (time.sleep(0.1), worker.close())):
             start = time.monotonic()
             with pytest.raises(ChannelClosed):
-                parent.wait_count(1, timeout=30)
+                parent.wait_count(1, deadline=after(30))
             assert time.monotonic() - start < 5
         with pytest.raises(ChannelClosed):
-            parent.receive(1, timeout=5)
+            parent.receive(1, deadline=after(5))
         with pytest.raises(ChannelClosed):
-            parent.send(1, b"x" * 1000, timeout=5)
+            parent.send(1, b"x" * 1000, deadline=after(5))
         parent.set_count(1)  # Nobody hears the doorbell.
 
 
@@ -145,9 +150,9 @@ def test_a_closed_channel_is_noticed_while_a_copy_of_its_socket_is_open():
         ]
         worker.close()
         with pytest.raises(ChannelClosed):
-            parent.wait_count(1, timeout=5)
+            parent.wait_count(1, deadline=after(5))
         with pytest.raises(ChannelClosed):
-            parent.receive(1, timeout=5)
+            parent.receive(1, deadline=after(5))
         for copy in copies:
             copy.close()
 
@@ -155,26 +160,26 @@ def test_a_closed_channel_is_noticed_while_a_copy_of_its_socket_is_open():
 def test_an_exited_process_is_noticed_while_its_sockets_are_open():
     with pair(other_exited=lambda: True) as (parent, _):
         with pytest.raises(ChannelClosed):
-            parent.wait_count(1, timeout=30)
+            parent.wait_count(1, deadline=after(30))
 
 
 def test_a_reply_sent_before_closing_is_received():
     with pair(other_exited=lambda: True) as (parent, worker):
         worker.set_count(1)
-        worker.send(1, b"last words", timeout=1)
+        worker.send(1, b"last words", deadline=after(1))
         worker.close()
-        parent.wait_count(1, timeout=5)
-        assert parent.receive(1, timeout=5)[0] == b"last words"
+        parent.wait_count(1, deadline=after(5))
+        assert parent.receive(1, deadline=after(5))[0] == b"last words"
 
 
 def test_messages_of_earlier_turns_are_discarded():
     with pair() as (parent, worker):
         for turn in range(1, 5):
-            worker.send(turn, f"reply {turn}".encode(), timeout=1)
-        assert parent.receive(3, timeout=1)[0] == b"reply 3"
-        assert parent.receive(4, timeout=1)[0] == b"reply 4"
+            worker.send(turn, f"reply {turn}".encode(), deadline=after(1))
+        assert parent.receive(3, deadline=after(1))[0] == b"reply 3"
+        assert parent.receive(4, deadline=after(1))[0] == b"reply 4"
         with pytest.raises(TimeoutError):
-            parent.receive(5, timeout=0.05)
+            parent.receive(5, deadline=after(0.05))
 
 
 def test_a_message_received_in_pieces_survives_timeouts():
@@ -184,36 +189,36 @@ def test_a_message_received_in_pieces_survives_timeouts():
         for start, stop in zip(cuts, cuts[1:-1], strict=False):
             worker._messages.sendall(whole[start:stop])
             with pytest.raises(TimeoutError):
-                parent.receive(1, timeout=0.02)
+                parent.receive(1, deadline=after(0.02))
         worker._messages.sendall(whole[cuts[-2] :])
-        worker.send(2, b"next", timeout=1)
-        assert parent.receive(1, timeout=1)[0] == whole[16:]
-        assert parent.receive(2, timeout=1)[0] == b"next"
+        worker.send(2, b"next", deadline=after(1))
+        assert parent.receive(1, deadline=after(1))[0] == whole[16:]
+        assert parent.receive(2, deadline=after(1))[0] == b"next"
 
 
 @pytest.mark.parametrize("size", [0, 1, 5_000_000])
 def test_messages_of_any_size_in_both_directions(size):
     data = random.Random(size).randbytes(size)
-    with pair() as (parent, worker), running(lambda: worker.send(7, data, timeout=10)):
-        assert parent.receive(7, timeout=10)[0] == data
-        with running(lambda: parent.send(8, data, timeout=10)):
-            assert worker.receive(8, timeout=10)[0] == data
+    with pair() as (parent, worker), running(lambda: worker.send(7, data, deadline=after(10))):
+        assert parent.receive(7, deadline=after(10))[0] == data
+        with running(lambda: parent.send(8, data, deadline=after(10))):
+            assert worker.receive(8, deadline=after(10))[0] == data
 
 
 def test_sending_times_out_if_the_other_side_does_not_read():
     with pair() as (parent, _):
         with pytest.raises(TimeoutError):
-            parent.send(1, bytes(5_000_000), timeout=0.05)
+            parent.send(1, bytes(5_000_000), deadline=after(0.05))
 
 
 def test_descriptors_arrive_with_their_message_and_are_closed_with_a_discarded_one():
     with pair() as (parent, worker):
         reading, writing = os.pipe()
-        parent.send(1, b"", 1, (reading,))
-        parent.send(2, b"take it", 1, (reading,))
+        parent.send(1, b"", after(1), (reading,))
+        parent.send(2, b"take it", after(1), (reading,))
         os.close(reading)
         before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else None
-        data, (descriptor,) = worker.receive(2, timeout=1)
+        data, (descriptor,) = worker.receive(2, deadline=after(1))
         assert before is None or len(os.listdir("/proc/self/fd")) == before + 1
         os.write(writing, b"hello")
         assert (data, os.read(descriptor, 5)) == (b"take it", b"hello")

@@ -95,6 +95,7 @@ def test_the_first_of_several_failures_keeps_the_others(backend):
         assert caught.value.others == () and "Others" not in str(caught.value)
 
 
+@pytest.mark.filterwarnings("ignore:Environment 3 .* has been in step for 1")
 def test_failures_of_different_kinds():
     with batch_of([CommandedEnv] * 4, "each", timeout=2) as batch:
         batch.reset()

@@ -106,9 +106,11 @@ def test_a_constructor_that_the_worker_cannot_import(tmp_path, monkeypatch):
 
 
 def test_a_worker_whose_parent_is_gone_ends_immediately():
-    code = "from agents.workers import worker; worker.main(parent=0, words=-1, doorbell=-1, messages=-1)"
+    code = (
+        "from agents.processes.process_group import lead_group; lead_group(0, ()); print('alive')"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (result.stderr, result.returncode) == ("", 0)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 
 
 def test_a_worker_ignores_interrupts_from_its_start():
@@ -118,7 +120,7 @@ def test_a_worker_ignores_interrupts_from_its_start():
     os.kill(process.pid, signal.SIGINT)
     process.reset()
     process.close()
-    assert process.host._process.returncode == 0
+    assert process.host.worker.exit_code() == 0
 
 
 def test_environments_are_closed_when_the_channel_ends(tmp_path):
@@ -131,8 +133,8 @@ def test_environments_are_closed_when_the_channel_ends(tmp_path):
 
     process = ExternalProcess(Env)
     process.host._channel.close()
-    process.host._process.wait(10)
-    assert (log.read_text(), process.host._process.returncode) == ("closed", 0)
+    assert process.host.worker.wait(10) == 0
+    assert log.read_text() == "closed"
     process.close()
 
 

@@ -7,47 +7,47 @@ import time
 
 import pytest
 
-from agents.workers import spawner
-from agents.workers.spawner import end_worker, start_worker
+from agents.processes import spawner
+from agents.processes.spawner import end_workers, start_worker
 
 
 @pytest.fixture
 def worker():
-    process, channel = start_worker()
-    yield process, channel
-    end_worker(process, channel, os.getpid())
+    worker = start_worker()
+    yield worker
+    end_workers([worker])
 
 
 def test_a_worker_starts_and_ends(worker):
-    process, channel = worker
-    assert process.poll() is None
-    end_worker(process, channel, os.getpid())
-    assert process.returncode == 0
-    end_worker(process, channel, os.getpid())
+    assert worker.exit_code() is None
+    end_workers([worker])
+    assert worker.is_ended and worker.exit_code() == 0
+    end_workers([worker])
 
 
-def test_a_process_that_did_not_start_the_worker_does_not_end_it(worker):
-    process, channel = worker
-    end_worker(process, channel, os.getpid() + 1)
-    assert process.poll() is None
+def test_a_process_that_did_not_start_the_worker_does_not_end_it(worker, monkeypatch):
+    monkeypatch.setattr(worker, "_creator", os.getpid() + 1)
+    end_workers([worker])
+    monkeypatch.undo()
+    assert worker.exit_code() is None
 
 
-def test_a_worker_that_does_not_exit_is_killed(worker, monkeypatch):
-    monkeypatch.setattr(spawner, "GRACE_SECONDS", 0.2)
-    process, channel = worker
-    os.kill(process.pid, signal.SIGSTOP)
+@pytest.mark.parametrize("signum", [signal.SIGSTOP, signal.SIGKILL])
+def test_workers_that_do_not_exit_are_killed_together(signum):
+    workers = [start_worker() for _ in range(3)]
+    for worker in workers:
+        os.kill(worker.pid, signum)
     start = time.monotonic()
-    end_worker(process, channel, os.getpid())
-    assert process.returncode in (-signal.SIGTERM, -signal.SIGKILL)
-    assert time.monotonic() - start < 5
+    end_workers(workers)
+    assert [worker.exit_code() for worker in workers] == [-signal.SIGKILL] * 3
+    assert time.monotonic() - start < 4.9
 
 
 def test_all_workers_are_started_by_one_thread(worker):
     others = [start_worker() for _ in range(2)]
     threads = [thread for thread in threading.enumerate() if thread.name == "worker-spawner"]
     assert len(threads) == 1
-    for process, channel in others:
-        end_worker(process, channel, os.getpid())
+    end_workers(others)
 
 
 def test_an_error_of_starting_a_process_is_raised():

@@ -1,0 +1,57 @@
+"""The hosts of a batch: what runs its environments, and whether they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import gymnasium
+
+from agents.workers.external_process import ExternalProcess
+from agents.workers.host import Host, LocalHost
+
+if TYPE_CHECKING:
+    from agents.types import Env
+    from agents.workers.description import Description
+
+
+def make_hosts(
+    envs: Sequence[Env | ExternalProcess | LocalHost], blocking: bool, restarts: bool
+) -> list[Host]:
+    """Returns the hosts of environments; see `BatchEnv` for the arguments and errors."""
+    if not len(envs):
+        raise ValueError("A batch needs at least one environment, got none.")
+    if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
+        raise ValueError(
+            "Environments in this process can't be stepped in parallel: pass blocking=True, or wrap each of them in an "
+            "ExternalProcess."
+        )
+    if restarts and any(isinstance(env, gymnasium.Env) for env in envs):
+        raise ValueError(
+            "Environments in this process are restarted with their constructors: pass "
+            "LocalHost(constructor) for each."
+        )
+    return [_make_host(env) for env in envs]
+
+
+def _make_host(env: Env | ExternalProcess | LocalHost) -> Host:
+    if isinstance(env, ExternalProcess):
+        return env.host
+    return env if isinstance(env, LocalHost) else LocalHost(lambda: env)
+
+
+def check_compatible(descriptions: Sequence[Description]) -> None:
+    """Raises ValueError if environments with these descriptions can't share a batch."""
+    for index, description in enumerate(descriptions):
+        if description.autoreset_layer:
+            raise ValueError(
+                f"Environment {index} has {description.autoreset_layer}, which resets it in the step after the end of "
+                "an episode. A batch would take that for a step: remove the wrapper, a batch resets its environments."
+            )
+        for name in ("observation_space", "action_space"):
+            space, expected = getattr(description, name), getattr(descriptions[0], name)
+            if space != expected:
+                raise ValueError(
+                    f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
+                    f"that of environment 0 is {expected}."
+                )

@@ -1,0 +1,106 @@
+"""Requests of a batch to its hosts: sent together, with one deadline for all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from agents import stop_signals
+from agents.errors import EnvironmentFailure
+from agents.vector.watchdog import Watchdog
+from agents.workers.host import Host, HostFailure
+
+if TYPE_CHECKING:
+    from agents.workers.environment_group import RowInfos
+
+# Sends a request whose deadline runs from a time of `time.monotonic`.
+SendRequest: TypeAlias = Callable[[Host, float], None]
+
+_PAUSE_SECONDS = 0.002
+
+
+class Exchange:
+    """Sends requests to all hosts of a batch and receives their replies."""
+
+    def __init__(self, hosts: Sequence[Host], blocking: bool):
+        """Initializes the exchange.
+
+        Args:
+          hosts: The hosts, in the order of their rows.
+          blocking: Whether each host gets a request when the one before has replied.
+        """
+        self._hosts, self._blocking = hosts, blocking
+        self._rows: dict[Host, range] = {}
+        for host in hosts:
+            start = sum(map(len, self._rows.values()))
+            self._rows[host] = range(start, start + host.num_envs)
+        self._watchdog = Watchdog(self._rows)
+
+    def request(self, action: str, send: SendRequest) -> tuple[RowInfos, list[HostFailure]]:
+        """Sends a request to all hosts and receives the reply of each, even after failures.
+
+        Otherwise the reply of another host would be left unread. However many hosts do not reply,
+        they fail together, a deadline after the start of the request.
+
+        Args:
+          action: What is requested, a word for warnings.
+          send: Sends the request to a host.
+
+        Returns:
+          The infos of rows that have any, and the failures.
+        """
+        infos: RowInfos = []
+        failures: list[HostFailure] = []
+        started = time.monotonic()
+        pending: list[Host] = []
+        late: list[Host] = []
+        look = self._watchdog.begin(action, started)
+        for host in self._hosts:
+            if host.owes_reply and not self._blocking:
+                late.append(host)
+                continue
+            try:
+                if self._blocking:
+                    send(host, time.monotonic())
+                    infos += host.receive()
+                else:
+                    send(host, started)
+                    pending.append(host)
+            except EnvironmentFailure as error:
+                failures.append(HostFailure(host, self._rows[host], error))
+        if late:
+            self._send_late(late, send, started, pending, failures)
+        for host in pending:
+            try:
+                infos += host.receive(look)
+            except EnvironmentFailure as error:
+                failures.append(HostFailure(host, self._rows[host], error))
+        return infos, failures
+
+    def _send_late(
+        self,
+        late: list[Host],
+        send: SendRequest,
+        started: float,
+        pending: list[Host],
+        failures: list[HostFailure],
+    ) -> None:
+        """Sends a request to hosts that owe the reply to an earlier one, as soon as it is there.
+
+        Each as soon as it can take it: those that hang must not use up the time of the others.
+        """
+        while late:
+            for host in list(late):
+                if host.is_busy and time.monotonic() < started + host.timeout:
+                    continue
+                late.remove(host)
+                try:
+                    send(host, started)  # Discards the late reply first, or times out.
+                    pending.append(host)
+                except EnvironmentFailure as error:
+                    failures.append(HostFailure(host, self._rows[host], error))
+            if late:
+                stop_signals.check()
+                self._watchdog.look()
+                time.sleep(_PAUSE_SECONDS)
