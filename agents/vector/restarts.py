@@ -204,7 +204,9 @@ def failed_rows(failure: HostFailure) -> list[int]:
 
 def _is_alive(failure: HostFailure) -> bool:
     """Whether single environments have failed, and their process can restart them."""
-    error = failure.error
+    host, error = failure.host, failure.error
+    if isinstance(host, WorkerHost) and host.closed:
+        return False  # Its constructors failed.
     return isinstance(error, EnvironmentRaisedError) and error.env_index is not None
 
 

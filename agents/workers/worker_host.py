@@ -206,9 +206,10 @@ class WorkerHost:
                 return content
             records, infos = content
             self._check_infos(infos)
-            error, *others = (
-                raised_error(*record, pid=self.pid, step=self._steps) for record in records
-            )
+            error, *others = [
+                raised_error(summary, text, row, name, self.pid, self._steps)
+                for summary, text, row, name in records
+            ]
             error.others, error.infos = tuple(others), infos
         except Exception as failure:
             raise self._as_message_error(failure) from None

@@ -115,7 +115,7 @@ def test_failures_of_different_kinds():
 def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
     kept = []
 
-    def keep(self, failures):
+    def keep(self, action, failures):
         kept.extend(failures)
         raise failures[0].error
 

@@ -13,7 +13,7 @@ def test_hosts_write_the_rows_that_they_are_attached_to_and_no_others():
     arrays.mask[:], arrays.seed[:] = True, -1
     for leaf in arrays.observ:
         leaf[:] = 77
-    hosts = [LocalHost(env) for env in envs]
+    hosts = [LocalHost(lambda env=env: env) for env in envs]
     for row in (2, 0):
         hosts[row].attach(Attachment(arrays, block, start=row, autoreset=True))
         hosts[row].send_reset()

@@ -24,7 +24,7 @@ def make_worker_host():
 @pytest.fixture(params=["local", "worker"])
 def attached(request):
     """A host of one environment, and the arrays of a batch of which it has row `START`."""
-    host = LocalHost(CommandedEnv()) if request.param == "local" else make_worker_host()
+    host = LocalHost(CommandedEnv) if request.param == "local" else make_worker_host()
     layout = Layout(NUM_ENVS, CommandedEnv.observation_space, CommandedEnv.action_space)
     block = SharedBlock(layout.size)
     arrays = BatchArrays(layout, block.bytes)

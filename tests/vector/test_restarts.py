@@ -1,0 +1,177 @@
+import functools
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from agents.errors import EnvironmentFailure, EnvironmentRaisedError, InvalidDataError
+from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.workers.host import LocalHost
+from tests.faulty_toys import CommandedEnv, FaultyEnv
+
+NOTHING = 0
+STAY = [NOTHING] * 4
+
+
+@pytest.fixture
+def make(request):
+    """Makes batches of commanded environments in two processes; closes them."""
+    batches = []
+
+    def make(constructor=CommandedEnv, num_envs=4, limit=10, **kwargs):
+        constructors = [functools.partial(constructor, name=str(i)) for i in range(num_envs)]
+        kwargs = {"processes": 2, "timeout": 5, "restart_limit": limit, **kwargs}
+        batches.append(make_batch_env(constructors, **kwargs))
+        return batches[-1]
+
+    yield make
+    for batch in batches:
+        batch.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "rows", "cause"),
+    [
+        (CommandedEnv.RAISE, [1], "ValueError: 1 failed"),
+        (CommandedEnv.EXIT, [1], "SystemExit: 3"),
+        (CommandedEnv.DIE, [0, 1], "was killed by SIGKILL"),
+        (CommandedEnv.FORK_AND_DIE, [0, 1], "was killed by SIGKILL"),
+        (CommandedEnv.HANG, [0, 1], "did not reply within 0.8 s"),
+    ],
+)
+def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
+    batch = make(timeout=0.8)
+    batch.reset(seed=3)
+    before, *_ = batch.step(STAY)
+    with pytest.warns(UserWarning, match=f"restart number 1.*{cause}"):
+        observ, reward, terminated, truncated, infos = batch.step([0, fault, 0, 0])
+    restarted = np.isin(range(4), rows)
+    np.testing.assert_array_equal(infos["restarted"], restarted)
+    np.testing.assert_array_equal(truncated, restarted)
+    assert not terminated.any()
+    np.testing.assert_array_equal(reward, np.where(restarted, 0, 0.5))
+    np.testing.assert_array_equal(infos["final_obs"][rows], before[rows])
+    np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 0, 2))  # Steps of the episode.
+    seeds = [env.seeds for env in batch]
+    assert [seeds[row] for row in rows] == [[3 + row] for row in rows]  # New ones, same seed.
+    observ, reward, *_, infos = batch.step(STAY)
+    np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 1, 3))
+    np.testing.assert_array_equal(reward, np.where(restarted, 0.25, 0.75))
+    assert not infos["restarted"].any()
+    [record] = batch.restarts.records
+    assert list(record.rows) == rows
+    assert cause in str(record.cause)
+
+
+def test_a_later_episode_restarts_with_another_seed_that_the_first_one_determines(make):
+    seeds = []
+    for _ in range(2):
+        batch = make(num_envs=2)
+        batch.reset(seed=[5, 6])
+        batch.step([CommandedEnv.END, 0])
+        with pytest.warns(UserWarning, match="Environment 0: restart number 1"):
+            batch.step([CommandedEnv.RAISE, 0])
+        seeds.append(batch[0].seeds[0])
+        assert batch[1].seeds == [6]
+    assert seeds[0] == seeds[1] not in (5, 6)
+
+
+def test_over_the_limit_the_first_cause_is_raised(make):
+    batch = make(limit=2)
+    batch.reset(seed=0)
+    with pytest.warns(UserWarning, match="restart number"):
+        batch.step([0, CommandedEnv.RAISE, 0, 0])
+        batch.step([0, 0, 0, CommandedEnv.DIE])
+    with pytest.raises(EnvironmentRaisedError, match="1 failed") as caught:
+        batch.step([0, 0, CommandedEnv.RAISE, 0])
+    assert caught.value.env_index == 1
+    assert "The first of 3 failures within 600 s; 2 restarts are allowed." in str(caught.value)
+    assert "1 process (was killed by SIGKILL)" in str(caught.value)
+
+
+def test_failures_before_the_window_do_not_count(make):
+    batch = make(limit=1, restart_window=0.05)
+    batch.reset(seed=0)
+    with pytest.warns(UserWarning, match="restart number"):
+        for _ in range(4):
+            time.sleep(0.06)
+            batch.step([0, CommandedEnv.RAISE, 0, 0])
+    assert batch.restarts.count == 4
+
+
+class Unlucky(CommandedEnv):
+    """Its constructor fails from the second time on, as often as the file has lines left."""
+
+    def __init__(self, name, path):
+        super().__init__(name)
+        if name == "1" and os.path.exists(path):
+            lines = open(path).readlines()
+            open(path, "w").writelines(lines[1:])
+            if lines:
+                raise OSError("no display")
+
+
+@pytest.mark.parametrize("fault", [CommandedEnv.RAISE, CommandedEnv.DIE])
+def test_a_constructor_that_fails_again_is_tried_again(make, fault, tmp_path):
+    path = tmp_path / "failures"
+    batch = make(functools.partial(Unlucky, path=str(path)))
+    batch.reset(seed=0)
+    path.write_text("1\n2\n")
+    with pytest.warns(UserWarning, match="restart number"):
+        *_, infos = batch.step([0, fault, 0, 0])
+    assert infos["restarted"][1] and not infos["restarted"][2:].any()
+    assert batch.restarts.count == 3
+    path.write_text("1\n" * 20)
+    with pytest.warns(UserWarning, match="restart number"), pytest.raises(EnvironmentFailure):
+        batch.step([0, fault, 0, 0])
+
+
+def test_environments_restart_while_they_are_reset(make):
+    batch = make()
+    with pytest.warns(UserWarning, match="restart number 1.*KeyError"):
+        observ, _ = batch.reset(seed=0, options={"raise": "2"})
+    np.testing.assert_array_equal(observ[:, 1], [0, 0, 0, 0])
+    *_, infos = batch.step(STAY)
+    assert not infos["restarted"].any()
+
+
+def test_a_reset_of_some_does_not_cut_the_episodes_of_others(make):
+    batch = make()
+    batch.reset(seed=0)
+    batch.step(STAY)
+    os.kill(batch._hosts[0].pid, signal.SIGKILL)
+    with pytest.raises(EnvironmentFailure, match="killed by SIGKILL"):
+        batch.reset(options={"reset_mask": np.array([True, False, False, False])})
+
+
+def test_environments_of_this_process_restart():
+    hosts = [LocalHost(functools.partial(CommandedEnv, str(index)), index) for index in range(3)]
+    batch = BatchEnv(hosts, blocking=True, restart_limit=5)
+    batch.reset(seed=0)
+    before, *_ = batch.step([0, 0, 0])
+    with pytest.warns(UserWarning, match="Environment 1: restart number 1"):
+        observ, *_, infos = batch.step([0, CommandedEnv.RAISE, CommandedEnv.END])
+    np.testing.assert_array_equal(infos["restarted"], [False, True, False])
+    np.testing.assert_array_equal(infos["final_obs"][1], before[1])
+    np.testing.assert_array_equal(observ[:, 1], [2, 0, 0])
+    with pytest.raises(ValueError, match="restarted with their constructors: pass LocalHost"):
+        BatchEnv([CommandedEnv()], blocking=True, restart_limit=1)
+
+
+def test_invalid_data_is_a_reason_to_restart(make):
+    constructor = functools.partial(_faulty, {"observ": np.nan}, 3)
+    batch = make(constructor, num_envs=2)
+    batch.reset(seed=0)
+    with pytest.warns(UserWarning, match="restart number 1.*returned nan at"):
+        for step in range(3):
+            observ, *_, infos = batch.step([0, 0])
+            assert infos["restarted"].tolist() == [step == 2, False]
+    assert isinstance(batch.restarts.records[0].cause, InvalidDataError)
+    assert np.isfinite(observ).all()
+
+
+def _faulty(fault, countdown, name):
+    """An environment, the first of which fails in its step number `countdown`."""
+    return FaultyEnv(CommandedEnv(name), fault, countdown if name == "0" else 0)
