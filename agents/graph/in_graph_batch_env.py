@@ -19,6 +19,7 @@ from agents.types import NestedTensor, VectorEnv
 from agents.vector.autoreset import to_same_step
 from agents.vector.batch_env import BatchEnv
 from agents.vector.packing import PackedSteps
+from agents.vector.restarts import Restart
 
 
 class InGraphBatchEnv(InGraphEnv):
@@ -118,6 +119,14 @@ class InGraphBatchEnv(InGraphEnv):
             if self._failure is None:
                 raise
             raise self._failure from None
+
+    def take_restarts(self) -> list[Restart]:
+        """See `InGraphEnv.take_restarts`."""
+        restarts = getattr(self._batch_env, "restarts", None)
+        if restarts is None:
+            return []
+        taken, restarts.records = restarts.records, []
+        return list(taken)
 
     def close(self) -> None:
         """Closes the environments."""

@@ -12,6 +12,7 @@ import tensorflow as tf
 from agents.graph.transition import StepResult
 from agents.spaces import leaf_spaces, pack
 from agents.types import NestedTensor, NestedVariable, Space
+from agents.vector.restarts import Restart
 
 
 class InGraphEnv(abc.ABC):
@@ -134,6 +135,10 @@ class InGraphEnv(abc.ABC):
     def raising(self) -> contextlib.AbstractContextManager[None]:
         """Context that raises an environment's own exception instead of TensorFlow's."""
         return contextlib.nullcontext()
+
+    def take_restarts(self) -> list[Restart]:
+        """Returns the restarts of environments since the last call."""
+        return []
 
     def close(self) -> None:  # noqa: B027 - Most have nothing to close.
         """Closes the environments that live outside of the graph."""

@@ -68,7 +68,10 @@ class Evaluation:
     """Runs one complete episode in each environment of a batch.
 
     Each environment counts for exactly one episode: taking the first episodes to finish would
-    favor short ones.
+    favor short ones. An episode that a restart of its environment cut is run again.
+
+    Attributes:
+      envs: The environments, N of them.
     """
 
     def __init__(self, envs: InGraphEnv, policy: Policy, seeds: np.ndarray):
@@ -79,7 +82,7 @@ class Evaluation:
           policy: Chooses the actions.
           seeds: Seeds of the episodes, int64 [N], the same in every evaluation.
         """
-        self._envs, self._seeds, self._policy = envs, tf.constant(seeds, tf.int64), policy
+        self.envs, self._seeds, self._policy = envs, tf.constant(seeds, tf.int64), policy
         self._actor = PolicyActor(policy, envs.num_envs)
         self._convolves = policy.network.convolves
         self._simulate = tf.function(
@@ -97,12 +100,12 @@ class Evaluation:
           NonFiniteError: A weight of the policy, an observation or a reward is NaN or infinite.
         """
         self._check_policy()
-        returns = np.zeros(self._envs.num_envs, np.float32)  # [N]
-        lengths = np.zeros(self._envs.num_envs, np.int32)  # [N]
-        running = np.ones(self._envs.num_envs, bool)  # [N]
-        with self._envs.raising(), graph_executor(self._convolves):
-            self._envs.reset(seed=self._seeds)
-            self._actor.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
+        returns = np.zeros(self.envs.num_envs, np.float32)  # [N]
+        lengths = np.zeros(self.envs.num_envs, np.int32)  # [N]
+        running = np.ones(self.envs.num_envs, bool)  # [N]
+        with self.envs.raising(), graph_executor(self._convolves):
+            self.envs.reset(seed=self._seeds)
+            self._actor.begin_episode(tf.ones([self.envs.num_envs], tf.bool))
             for steps in range(STEPS_PER_CALL, LONGEST_EPISODE + 1, STEPS_PER_CALL):
                 episodes: Episodes = self._simulate()
                 self._check_numbers(episodes, steps - STEPS_PER_CALL)
@@ -119,7 +122,7 @@ class Evaluation:
 
     def _simulate_steps(self) -> Episodes:
         # Not the whole rollout, which a compiled program would have to write to memory.
-        rollout = simulate(self._envs, self._actor, STEPS_PER_CALL, deterministic=True)
+        rollout = simulate(self.envs, self._actor, STEPS_PER_CALL, deterministic=True)
         monitored = {"reward": first_nonfinite(rollout.reward)}
         inputs = self._policy.inputs.convert(rollout.observ)  # [T, N, ...]
         if "vector" in inputs:
@@ -141,15 +144,15 @@ class Evaluation:
         """Raises NonFiniteError for a graph call that started after `steps` steps."""
         for name, (number, index) in episodes.nonfinite.items():
             if int(index) >= 0:
-                step, env = divmod(int(index), self._envs.num_envs)
+                step, env = divmod(int(index), self.envs.num_envs)
                 raise NonFiniteError(
                     f"The {name} of evaluation environment {env} is {number} in step {steps + step}."
                 )
 
     def _unfinished(self, returns: np.ndarray, lengths: np.ndarray, running: np.ndarray) -> Scores:
         """Scores episodes [N] that are still running on the steps so far, and warns."""
-        returns[running] = self._envs.episode_return.numpy()[running]
-        lengths[running] = self._envs.episode_length.numpy()[running]
+        returns[running] = self.envs.episode_return.numpy()[running]
+        lengths[running] = self.envs.episode_length.numpy()[running]
         warnings.warn(
             f"{running.sum()} evaluation episodes had not ended after {LONGEST_EPISODE:,} steps "
             "and are scored on the steps so far; set --max-episode-steps.",

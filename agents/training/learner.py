@@ -22,6 +22,7 @@ from agents.training.algorithms import AlgorithmFactory
 from agents.training.episode_statistics import EpisodeStatistics
 from agents.training.evaluation import Evaluation
 from agents.types import VectorEnv
+from agents.vector.restarts import Restart
 
 # Causes before consequences.
 MONITORED = ("observ", "final_observ", "reward", "action", "loss", "gradient")
@@ -77,7 +78,8 @@ class Learner:
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
         self._evaluation = Evaluation(to_graph(eval_envs), policy, eval_seeds)
         self._skips_nonfinite = config.on_nonfinite == "skip"
-        self._skipped = 0  # Updates that were dropped, since this process started.
+        # Since this process started: updates that were dropped, and restarts that were taken.
+        self._skipped = self._num_restarts = 0
         self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
         self._graph_call = tf.function(
             self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
@@ -151,6 +153,12 @@ class Learner:
             self._best.assign(scalars["eval/return_mean"])
         return scalars, is_best
 
+    def take_restarts(self) -> list[Restart]:
+        """Returns the restarts of training and evaluation environments since the last call."""
+        restarts = self._envs.take_restarts() + self._evaluation.envs.take_restarts()
+        self._num_restarts += len(restarts)
+        return restarts
+
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""
         metrics = self._results.report.scalars
@@ -159,6 +167,8 @@ class Learner:
         scalars["perf/steps_per_second"] = self.rate
         if self._skips_nonfinite:
             scalars["perf/skipped_updates"] = float(self._skipped)
+        if self._config.env_restarts.limit:
+            scalars["perf/env_restarts"] = float(self._num_restarts)
         self._seconds, self._steps = 0.0, 0
         return scalars
 

@@ -1,0 +1,169 @@
+"""Learning from rollouts with steps that have no outcome, because an environment was restarted."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.graph.transition import Rollout
+from agents.learning.normalization import RunningMoments
+from agents.learning.returns import explained_variance, standardize
+from agents.policies.policy import Policy
+from agents.ppo.loss import make_loss
+from agents.ppo.rollout_processor import Experience, RolloutProcessor
+from agents.ppo.sequences import flatten_time
+from agents.settings.config_file import load_config
+from tests.toys import FORCE, UNBOUNDED
+
+T, B = 12, 3
+SETTINGS = {"num_envs": B, "rollout_length": T, "minibatch_size": T * B, "layers": (4,)}
+
+
+def make_experience(policy, seed=0):
+    """Random experience; environment 0 is restarted in single steps, environment 1 in two in a row."""
+    random = np.random.default_rng(seed)
+    observ = random.normal(size=[T + 1, B, 2]).astype(np.float32)
+    final_observ = random.normal(size=[T, B, 2]).astype(np.float32)
+    restarted, terminated, truncated = (np.zeros([T, B], bool) for _ in range(3))
+    restarted[[0, 4], 0] = restarted[[6, 7, T - 1], 1] = True
+    terminated[3, 2], truncated[8, 2], terminated[2, 0] = True, True, True
+    truncated |= restarted
+    reward = random.normal(size=[T, B]).astype(np.float32)
+    reward[restarted] = 0
+    final_observ[restarted] = observ[:-1][restarted]
+    done = terminated | truncated
+    rollout = Rollout(
+        observ=tf.constant(observ[:-1]),
+        reward=tf.constant(reward),
+        terminated=tf.constant(terminated),
+        truncated=tf.constant(truncated),
+        done=tf.constant(done),
+        final_observ=tf.constant(final_observ),
+        extras={},
+        episode_return=tf.constant(reward),
+        episode_length=tf.ones(done.shape, tf.int32),
+        restarted=tf.constant(restarted),
+    )
+    return Experience(
+        rollout=rollout,
+        inputs=policy.inputs.convert(rollout.observ),
+        final_inputs=policy.inputs.convert(rollout.final_observ),
+        last_inputs=policy.inputs.convert(tf.constant(observ[-1])),
+        sample=tf.constant(random.normal(size=[T, B, 1]).astype(np.float32)),
+        states=policy.zero_states(B),
+    )
+
+
+def numpy_advantages(rollout, value, final_value, last_value, reward, config):
+    """Advantages [T, B]: each stretch between restarts is an episode that was cut."""
+    advantages = np.zeros([T, B])
+    next_value = np.concatenate([value[1:], last_value[None]])
+    for env in range(B):
+        later = 0.0
+        for step in reversed(range(T)):
+            if rollout.restarted[step, env]:
+                later = 0.0
+                continue
+            following = next_value[step, env]
+            if rollout.truncated[step, env]:
+                following = final_value[step, env]
+            if rollout.terminated[step, env]:
+                following = 0.0
+            if rollout.done[step, env]:
+                later = 0.0
+            delta = reward[step, env] + config.discount * following - value[step, env]
+            later = delta + config.discount * config.gae_lambda * later
+            advantages[step, env] = later
+    return advantages
+
+
+def numpy_sums(rollout, discount):
+    """The discounted sums of rewards [N] of the steps that have an outcome."""
+    sums = []
+    for env in range(B):
+        so_far = 0.0
+        for step in range(T):
+            so_far = discount * so_far + rollout.reward[step, env]
+            if not rollout.restarted[step, env]:
+                sums.append(so_far)
+            if rollout.done[step, env]:
+                so_far = 0.0
+    return np.array(sums)
+
+
+@pytest.mark.parametrize("recurrent", ["none", "gru"])
+def test_steps_without_an_outcome_are_left_out(recurrent):
+    settings = {"recurrent": recurrent, "recurrent_units": 3, "sequence_length": 4}
+    settings = {} if recurrent == "none" else settings
+    config = load_config("default", **SETTINGS, **settings, normalize_value=True)
+    policy = Policy(UNBOUNDED, FORCE, config)
+    processor = RolloutProcessor(policy, B, config)
+    experience = make_experience(policy)
+    batch, arrays = processor.process(experience)
+    rollout = tf.nest.map_structure(lambda leaf: leaf.numpy(), experience.rollout)
+    valid = ~rollout.restarted
+    sums = numpy_sums(rollout, config.discount)
+    variables = {name: variable.numpy() for name, variable in processor.variables().items()}
+    assert variables["normalize_reward/count"] == len(sums) == T * B - 5
+    np.testing.assert_allclose(variables["normalize_reward/squares"] / len(sums), sums.var(), 1e-5)
+    reward = np.clip(rollout.reward / sums.std(), -10, 10)
+    value = arrays["rollout/value"].numpy().reshape(T, B)
+    if recurrent == "none":
+        network, normalize = policy.network, policy.normalize
+        final_inputs = flatten_time(normalize(experience.final_inputs))
+        final_value = network.value(final_inputs, {}).numpy().reshape(T, B)
+        last_value = network.value(normalize(experience.last_inputs), {}).numpy()
+        expected = numpy_advantages(rollout, value, final_value, last_value, reward, config)
+        got = arrays["rollout/advantage"].numpy().reshape(T, B)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+        target = (expected + value)[valid]
+        assert variables["normalize_value/count"] == target.size
+        np.testing.assert_allclose(variables["normalize_value/mean"], [target.mean()], rtol=1e-4)
+    flags = batch.valid.numpy()
+    assert flags.shape == ((T * B,) if recurrent == "none" else (T // 4 * B, 4))
+    assert (flags == 0).sum() == 5
+    assert not batch.advantage.numpy()[~flags].any()
+
+
+@pytest.mark.parametrize("value_clip", [0.0, 0.1])
+def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
+    config = load_config("default", **SETTINGS, value_clip=value_clip)
+    policy = Policy(UNBOUNDED, FORCE, config)
+    loss = make_loss(policy.network, config)
+    batch, _ = RolloutProcessor(policy, B, config).process(make_experience(policy))
+    progress = tf.constant(0.0)
+
+    def gradients(batch):
+        with tf.GradientTape() as tape:
+            total, _ = loss.compute(loss.prepare(batch), progress)
+        return total, tape.gradient(total, policy.network.variables())
+
+    invalid = ~batch.valid
+    changed = batch._replace(
+        advantage=tf.where(invalid, 1e3, batch.advantage),
+        target=tf.where(invalid, -1e3, batch.target),
+    )
+    for one, other in zip(
+        tf.nest.flatten(gradients(batch)), tf.nest.flatten(gradients(changed)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    without = changed._replace(valid=())
+    assert not np.allclose(gradients(without)[0], gradients(batch)[0])
+
+
+def test_masked_statistics_equal_those_of_the_valid_part():
+    random = np.random.default_rng(1)
+    values, other = random.normal(size=[2, 40]).astype(np.float32)
+    valid = random.random(40) < 0.7
+    standardized = standardize(tf.constant(values), valid=tf.constant(valid)).numpy()
+    part = values[valid]
+    np.testing.assert_allclose(standardized[valid], (part - part.mean()) / part.std(), rtol=1e-4)
+    assert not standardized[~valid].any()
+    expected = 1 - np.var(part - other[valid]) / np.var(part)
+    got = explained_variance(tf.constant(other), tf.constant(values), valid=tf.constant(valid))
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    moments = RunningMoments(1)
+    for rows in (np.zeros(40, bool), valid, ~valid):  # The first update has no valid value.
+        moments.update(tf.constant(values[:, None]), tf.constant(rows))
+    np.testing.assert_allclose(moments.mean, [values.mean()], rtol=1e-6)
+    np.testing.assert_allclose(moments.variance(), [values.var()], rtol=1e-6)
+    assert moments.count == 40
