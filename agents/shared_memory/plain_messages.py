@@ -8,6 +8,7 @@ is pickle's, with nothing to call but the functions of this module.
 from __future__ import annotations
 
 import io
+import math
 import pickle
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
@@ -120,7 +121,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _make_array(dtype: str, shape: tuple[int, ...], data: bytes) -> np.ndarray:
-    array: np.ndarray = np.ndarray(shape, _checked_dtype(dtype), data)
+    checked = _checked_dtype(dtype)
+    if min(shape, default=0) < 0 or math.prod(shape) * checked.itemsize != len(data):
+        raise NotPlainError(f"a message has {len(data)} bytes for an array {dtype} {shape}")
+    array: np.ndarray = np.ndarray(shape, checked, data)
     writable: np.ndarray = array.copy()
     return writable
 

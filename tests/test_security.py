@@ -1,0 +1,110 @@
+"""What the code may not do: execute data, load what may execute something, or listen."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ["agents", "scripts", "benchmarks", "results", "examples"]
+FORBIDDEN = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "os.system",
+    "os.popen",
+    "pickle.load",
+    "pickle.loads",
+    "pickle.Unpickler",
+    "cloudpickle.load",
+    "cloudpickle.loads",
+    "dill.loads",
+    "joblib.load",
+    "marshal.load",
+    "marshal.loads",
+    "shelve.open",
+    "yaml.load",
+    "yaml.unsafe_load",
+    "yaml.full_load",
+    "keras.models.load_model",
+    "keras.saving.load_model",
+    "tf.saved_model.load",
+    "pandas.read_pickle",
+    "pd.read_pickle",
+}
+METHODS = {"listen", "bind"}  # Of sockets, whatever their names are.
+
+# File and call: reason.
+EXCEPTIONS = {
+    ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
+    ("agents/shared_memory/plain_messages.py", "pickle.Unpickler"): "Admits plain data only.",
+    ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",
+}
+
+
+def findings(source):
+    """Yields forbidden names and calls of a file, also where they are only named."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in FORBIDDEN:
+            yield ast.unparse(node)
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            yield from names & FORBIDDEN
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            yield f".{node.func.attr}("
+        for keyword in node.keywords:
+            is_false = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            if keyword.arg in ("shell", "allow_pickle") and not is_false:
+                yield f"{keyword.arg}="
+        if ast.unparse(node.func).endswith("YAML"):
+            kinds = [ast.literal_eval(word.value) for word in node.keywords if word.arg == "typ"]
+            if kinds not in (["safe"], ["rt"]):
+                yield "YAML("
+
+
+def test_nothing_executes_data_or_listens():
+    found = {
+        (str(path.relative_to(ROOT)), finding)
+        for folder in FOLDERS
+        for path in (ROOT / folder).rglob("*.py")
+        for finding in findings(path.read_text())
+    }
+    assert found == set(EXCEPTIONS)
+
+
+def test_the_worker_has_one_bootstrap():
+    source = (ROOT / "agents/workers/worker.py").read_text()
+    assert source.count("cloudpickle.loads") == 1
+    names = [
+        path for path in (ROOT / "agents").rglob("*.py") if "import pickle" in path.read_text()
+    ]
+    assert [path.name for path in names] == ["plain_messages.py"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval(text)",
+        "run = exec",
+        "from pickle import loads",
+        "os.system('ls')",
+        "subprocess.run(command, shell=True)",
+        "subprocess.run(command, shell=flag)",
+        "np.load(path, allow_pickle=True)",
+        "server.listen()",
+        "end.bind(('', 0))",
+        "YAML(typ='unsafe')",
+        "YAML()",
+    ],
+)
+def test_forbidden_lines_are_found(line):
+    assert list(findings(line))
+
+
+def test_others_are_not():
+    assert not list(
+        findings("np.load(path, allow_pickle=False); YAML(typ='safe'); model.compile()")
+    )
