@@ -82,8 +82,7 @@ class Config(BaseModel):
     env_restarts: Restarts = Field(
         Restarts(),
         description="Restarts environments that raise, die, hang or return invalid data: at most "
-        "limit of them within window seconds, then the run stops with the first cause. Their "
-        "episodes are cut and left out of all returns. A limit of 0 stops at the first failure.",
+        "limit of them within window seconds. Their episodes are cut and left out of all returns.",
     )
     max_episode_steps: int = Field(
         0,
