@@ -23,6 +23,8 @@ import struct
 import time
 from collections.abc import Callable
 
+from agents import stop_signals
+
 SPIN_SECONDS = 0.001
 SLEEP_SECONDS = 0.02
 
@@ -122,6 +124,7 @@ class Channel:
         self.words[self._asleep] = 1
         try:
             while self.words[self._other_count] < sequence:
+                stop_signals.check()
                 if deadline is not None and time.monotonic() > deadline:
                     raise TimeoutError(f"no reply within {timeout:g} seconds")
                 is_open = not self._poll.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents import stop_signals
 from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import simulate
@@ -24,6 +25,10 @@ LONGEST_EPISODE = 100_000
 
 # Receives the steps of each environment so far, and the number of finished episodes.
 Progress = Callable[[int, int], None]
+
+
+def ignore_progress(steps: int, num_done: int) -> None:
+    """Shows nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Evaluation:
             self._simulate_steps, autograph=False, jit_compile=envs.compiles
         )
 
-    def run(self, progress: Progress = lambda steps, num_done: None) -> Scores:
+    def run(self, progress: Progress = ignore_progress) -> Scores:
         """Resets all environments and runs an episode in each.
 
         Args:
@@ -85,6 +90,7 @@ class Evaluation:
 
         Raises:
           EnvironmentFailure: An environment failed.
+          StopRequested: A signal asked this process to stop.
         """
         returns = np.zeros(self._envs.num_envs, np.float32)  # [N]
         lengths = np.zeros(self._envs.num_envs, np.int32)  # [N]
@@ -101,6 +107,7 @@ class Evaluation:
                     lengths[env] = episodes.episode_length[first, env]
                 running &= ~done.any(axis=0)
                 progress(steps, int(np.sum(~running)))
+                stop_signals.check()
                 if not running.any():
                     return Scores(returns, lengths)
         return self._unfinished(returns, lengths, running)
