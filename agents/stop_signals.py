@@ -111,9 +111,10 @@ def interruptible(rescue: Callable[[], object] | None = None) -> Iterator[None]:
 
 
 class python_code:  # noqa: N801 - A context, called for every step; takes half a microsecond.
-    """A part of a section in which signals may interrupt Python code anywhere.
+    """A part of a section in which signals may interrupt Python code of the main thread anywhere.
 
-    For environments in the main thread, which may run for long without calling `check`.
+    For environments, which may run for long without calling `check`. TensorFlow calls them in
+    threads of its own, where only `is_in_python_code` shows that one is stuck.
     """
 
     __slots__ = ("_before",)
@@ -126,6 +127,11 @@ class python_code:  # noqa: N801 - A context, called for every step; takes half 
     def __exit__(self, *exception: object) -> None:
         global _may_raise
         _may_raise = self._before
+
+
+def is_in_python_code() -> bool:
+    """Whether a thread is inside of `python_code`; once a stop is requested, none enters it."""
+    return _may_raise
 
 
 @contextlib.contextmanager

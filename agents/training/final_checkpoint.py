@@ -34,9 +34,9 @@ class FinalCheckpoint:
     """A context that saves the last finished iteration when training is interrupted in it.
 
     It saves before anything is closed, which may take seconds. Usually the interrupt arrives as an
-    exception. Where the main thread stays in a graph call instead, the snapshot from before that
-    call is saved by another thread; see `agents.stop_signals`. Copying all variables takes
-    milliseconds, so only long calls get one.
+    exception. Where the main thread stays in a graph call instead, another thread saves the
+    variables: a snapshot from before that call, or, if an environment does not return, as they are;
+    see `agents.stop_signals`. Copying takes milliseconds, so only long calls get a snapshot.
 
     Attributes:
       saved_step: Step of the last scheduled checkpoint, which is never replaced; None before.
@@ -70,11 +70,14 @@ class FinalCheckpoint:
             self._checkpoints.save(self._learner.step)
 
     def _take_snapshot(self) -> Snapshot:
-        variables = self._learner.variables()
-        values = {name: variable.numpy() for name, variable in variables.items()}
-        return Snapshot(self._learner.step, values)
+        return Snapshot(self._learner.step, self._learner.finished_values())
 
     def _save_snapshot(self) -> None:
-        """Saves the snapshot, if there is any; without TensorFlow, whose graph call is running."""
-        if self._snapshot is not None and self._snapshot.step != self.saved_step:
-            self._checkpoints.save(self._snapshot.step, values=self._snapshot.values)
+        """Saves the snapshot from another thread, while the graph call is running."""
+        snapshot = self._snapshot
+        if snapshot is None and stop_signals.is_in_python_code():
+            # An environment is stuck: as long as it is, nothing is learned.
+            snapshot = self._take_snapshot()
+            snapshot = snapshot if stop_signals.is_in_python_code() else None
+        if snapshot is not None and snapshot.step != self.saved_step:
+            self._checkpoints.save(snapshot.step, values=snapshot.values)

@@ -137,6 +137,11 @@ class Learner:
             for name, value in self._acting_state.items():
                 variables[name].assign(value)
 
+    def finished_values(self) -> dict[str, np.ndarray]:
+        """Arrays of all variables after the last finished iteration, by name."""
+        values = {name: variable.numpy() for name, variable in self.variables().items()}
+        return values | self._acting_state if self.step == self._step_before else values
+
     def due(self, interval: int) -> bool:
         """Whether an event scheduled every `interval` environment steps is due.
 
