@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> None:
     except KeyboardInterrupt as interrupt:
         raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
     except (EnvironmentFailure, NonFiniteError) as error:
-        hints = _write_error(error, run), *_hints(run)
+        hints = *_write_error(error, run), *_hints(run)
         raise SystemExit(command_line.report_error(error, *hints)) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
@@ -161,14 +161,16 @@ def _hints(run: RunDirectory) -> list[str]:
     return [f"To resume from step {step:,}: {command} {where}"]
 
 
-def _write_error(error: Exception, run: RunDirectory) -> str:
-    """Writes an error with its traceback into the run's folder; returns where, for the console."""
+def _write_error(error: Exception, run: RunDirectory) -> list[str]:
+    """Writes an error with its traceback into the run's folder; returns a line that says where."""
     file = run.path / "error.txt"
+    if not run.path.is_dir():
+        return []  # The environments could not be created.
     try:
         file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
     except OSError as failure:
-        return f"The whole traceback could not be written to {file}: {failure.strerror}"
-    return f"The whole traceback is in {file}"
+        return [f"The whole traceback could not be written to {file}: {failure.strerror}"]
+    return [f"The whole traceback is in {file}"]
 
 
 if __name__ == "__main__":
