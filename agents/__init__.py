@@ -2,7 +2,7 @@
 
 The rooms (packages), from the bottom up; each imports only from those above it in this list:
 
-  errors, seeds, spaces, types, attr_dict, ...  what all rooms use
+  errors, seeds, spaces, stop_signals, ...  what all rooms use
   settings       what an experiment is
   environments   one Gymnasium environment: wrappers, families, rendering
   shared_memory  memory that processes share, and how they take turns in it

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from agents.types import Info
 
+# Longest line of an error on the console, in characters.
+MAX_LINE_LENGTH = 400
+
 
 class UsageError(ValueError):
     """Input that the user can correct. Commands print it in at most three lines and exit with 2."""
@@ -206,3 +209,44 @@ def _describe_exit(exit_code: int | None) -> str:
         return f"was killed by {signal.Signals(-exit_code).name}"
     except ValueError:
         return f"was killed by signal {-exit_code}"
+
+
+def describe_error(error: BaseException, max_lines: int) -> list[str]:
+    """Describes an error for the console.
+
+    Args:
+      error: A UsageError, or what interrupted the training.
+      max_lines: The largest number of lines, at least 3.
+
+    Returns:
+      The message, and as many of the last frames of the environment's own traceback as fit: two
+      lines each, its place and its code.
+    """
+    if not isinstance(error, EnvironmentFailure):
+        return [_clip(line) for line in str(error).splitlines()[:max_lines]]
+    lines = [_clip(line) for line in str(error.args[0]).splitlines()]
+    lines = [*lines[:2], lines[-1]] if len(lines) > 3 else lines
+    lines += [error.note] if error.note else []
+    if error.others:
+        lines.append(_clip(_count_kinds(error.others)))
+    if isinstance(error, EnvironmentRaisedError):
+        frames = _frames(error.traceback_text)
+        count = (max_lines - len(lines)) // 2
+        lines += [line for frame in frames[max(len(frames) - count, 0) :] for line in frame]
+    return lines[:max_lines]
+
+
+def _frames(traceback_text: str) -> list[list[str]]:
+    """Returns the frames of a traceback's last exception: place, and code where it is known."""
+    frames: list[list[str]] = []
+    for line in traceback_text.rpartition("Traceback (most recent call last):")[2].splitlines():
+        text = line.strip()
+        if text.startswith('File "'):
+            frames.append([_clip(f"  {text}")])
+        elif frames and len(frames[-1]) == 1 and line.startswith("    "):
+            frames[-1].append(_clip(f"    {text}"))
+    return frames
+
+
+def _clip(line: str) -> str:
+    return line if len(line) <= MAX_LINE_LENGTH else f"{line[: MAX_LINE_LENGTH - 3]}..."

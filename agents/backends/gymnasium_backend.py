@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from agents.backends.backend import EnvBackend, IndexedWrapper
 from agents.environments.registration import find_spec, make_env
+from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
 from agents.types import EnvConstructor, PlainData
 from agents.vector.batch_env import BatchEnv
 
@@ -32,21 +33,27 @@ class GymnasiumBackend(EnvBackend):
         training: bool,
     ) -> BatchEnv:
         config = self._config
-        wrappers = (*config.env_wrappers, *(config.train_wrappers if training else ()))
         make = functools.partial(
             make_env,
             spec,
             env_kwargs,
             config.max_episode_steps,
             config.action_repeat,
-            wrappers,
+            config.env_wrappers,
             config.action_mask,
+            train_wrappers=config.train_wrappers if training else (),
         )
         constructors: list[EnvConstructor] = [
-            functools.partial(make, wrap and functools.partial(wrap, index))
+            functools.partial(make, wrap=wrap and functools.partial(wrap, index))
             for index in range(num_envs)
         ]
-        batch_env = self._join(constructors, info_keys)
+        try:
+            batch_env = self._join(constructors, info_keys)
+        except EnvironmentRaisedError as error:
+            usage_error = _as_usage_error(error)
+            if usage_error is None:
+                raise
+            raise usage_error from None
         try:
             self._check_spaces(batch_env.single_observation_space, batch_env.single_action_space)
         except ValueError:
@@ -57,3 +64,11 @@ class GymnasiumBackend(EnvBackend):
     @abc.abstractmethod
     def _join(self, constructors: list[EnvConstructor], info_keys: Sequence[str]) -> BatchEnv:
         """Creates the environments and joins them into a batch."""
+
+
+def _as_usage_error(error: EnvironmentRaisedError) -> UsageError | None:
+    """A UsageError of a constructor, which arrives as text; None for any other error."""
+    kinds = {kind.__name__: kind for kind in (UsageError, UnsupportedSpaceError)}
+    kind = kinds.get(error.type_name)
+    reason = error.summary.partition(f" raised {error.type_name}: ")[2]
+    return kind(reason) if kind and reason else None

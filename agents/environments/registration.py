@@ -6,6 +6,7 @@ Worker processes import this: it must import neither TensorFlow nor pydantic.
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +21,7 @@ from agents.environments.rendering import check_rendering
 from agents.environments.wrappers import ActionRepeat, RebuildOnSeed
 from agents.environments.wrappers.action_mask import with_action_mask
 from agents.errors import UsageError
-from agents.settings.entry_points import import_module, load_function
+from agents.settings.entry_points import call, import_module, load_function
 from agents.suggestion import did_you_mean
 from agents.types import Env
 
@@ -69,6 +70,7 @@ def make_env(
     env_wrappers: Sequence[str] = (),
     action_mask: bool = False,
     wrap: Callable[[Env], Env] | None = None,
+    train_wrappers: Sequence[str] = (),
 ) -> Env:
     """Makes one environment.
 
@@ -81,20 +83,30 @@ def make_env(
       env_wrappers: Names of functions that wrap the environment, innermost first.
       action_mask: Whether to move the action masks in its infos into its observations.
       wrap: The outermost wrapper.
+      train_wrappers: Names of functions that wrap the environment after those.
 
     Raises:
-      UsageError: A wrapper is missing, or does not return an environment.
+      UsageError: A wrapper is missing, fails, or does not return an environment, or the
+        environment's constructor does not take `env_kwargs`.
       UnsupportedSpaceError: There are no action masks for its action space.
       RenderingError: `render_mode` is "rgb_array", which the environment does not support.
     """
     if env_kwargs.get("render_mode") == "rgb_array":
         check_rendering(spec)  # Gymnasium only warns, and the first frame is None then.
     limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
-    env = _make_reproducible(spec, **limit, **env_kwargs)
+    try:
+        env = _make_reproducible(spec, **limit, **env_kwargs)
+    except TypeError as error:
+        usage_error = _unexpected_kwargs(error, spec.id, env_kwargs)
+        if usage_error is None:
+            raise
+        raise usage_error from None
     if action_repeat > 1:
         env = ActionRepeat(env, action_repeat)
     for name in env_wrappers:
-        env = _apply_wrapper(env, name)
+        env = _apply_wrapper(env, name, "env_wrappers")
+    for name in train_wrappers:
+        env = _apply_wrapper(env, name, "train_wrappers")
     if action_mask:
         env = with_action_mask(env)
     return wrap(env) if wrap else env
@@ -150,10 +162,20 @@ def _has_prefix(spec: EnvSpec, prefix: str | tuple[str, ...]) -> bool:
     return isinstance(spec.entry_point, str) and spec.entry_point.startswith(prefix)
 
 
-def _apply_wrapper(env: Env, name: str) -> Env:
-    wrapped = load_function(name, "env_wrappers")(env)
+def _unexpected_kwargs(error: TypeError, env: str, env_kwargs: dict[str, Any]) -> UsageError | None:
+    """Translates an error about arguments of the constructor; None for any other error."""
+    match = re.search(r"unexpected keyword argument '(\w+)'|missing \d+ required .*", str(error))
+    if match is None or (match[1] and match[1] not in env_kwargs):
+        return None
+    problem = match[0].partition(" was raised from")[0]
+    return UsageError(f"env_kwargs: the constructor of '{env}' does not take them: {problem}")
+
+
+def _apply_wrapper(env: Env, name: str, setting: str) -> Env:
+    place = f"{setting} '{name}'"
+    wrapped = call(load_function(name, setting), place, env)
     if not isinstance(wrapped, gymnasium.Env):
         raise UsageError(
-            f"the wrapper '{name}' must return an environment of Gymnasium, got {wrapped!r}"
+            f"{place} must return an environment of Gymnasium, got {type(wrapped).__name__}"
         )
     return wrapped

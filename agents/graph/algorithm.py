@@ -79,3 +79,10 @@ class Algorithm(Actor):
     @abc.abstractmethod
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
+
+    def acting_variables(self) -> dict[str, tf.Variable]:
+        """Those of `variables()` that acting changes: random numbers and recurrent state.
+
+        They are copied before every iteration. By default these are all variables.
+        """
+        return self.variables()

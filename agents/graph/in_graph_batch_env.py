@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium.error import ResetNeeded
 
+from agents import stop_signals
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.python_call import PythonCall
 from agents.graph.transition import StepResult
@@ -55,6 +56,7 @@ class InGraphBatchEnv(InGraphEnv):
         # Whether a failed rollout left the variables at an earlier step than the environments.
         self._out_of_sync = False
         self._step_call = PythonCall(self._step)
+        self._interruptible = stop_signals.python_code()
         super().__init__(
             batch_env.num_envs,
             batch_env.single_observation_space,
@@ -140,10 +142,13 @@ class InGraphBatchEnv(InGraphEnv):
                 raise ResetNeeded(
                     "The last rollout failed: reset all environments before stepping them."
                 )
-            packed = self._batch_env.step_packed(pack(self.action_space, actions))
+            with self._interruptible:
+                packed = self._batch_env.step_packed(pack(self.action_space, actions))
             self._steps_of_call += 1
             return packed
-        except BaseException as failure:  # Ctrl-C too may arrive while Python runs in the graph.
+        except (
+            BaseException
+        ) as failure:  # A signal, too, may arrive while Python runs in the graph.
             self._failure = failure
             raise
 
@@ -152,7 +157,8 @@ class InGraphBatchEnv(InGraphEnv):
         seeds = [None if one < 0 else int(one) for one in seed] if (seed >= 0).any() else None
         options = {"reset_mask": mask}
         try:
-            observ, _ = cast(VectorEnv, self._batch_env).reset(seed=seeds, options=options)  # type: ignore[arg-type]
+            with self._interruptible:
+                observ, _ = cast(VectorEnv, self._batch_env).reset(seed=seeds, options=options)  # type: ignore[arg-type]
         except BaseException as failure:
             self._failure = failure
             raise

@@ -68,5 +68,13 @@ class PythonCall(_TensorFunction):  # type: ignore[valid-type, misc]
         return result
 
     def __call__(self, device: Any, token: Any, inputs: Sequence[np.ndarray]) -> np.ndarray:
-        """Called by the registry."""
-        return self._function(*inputs)
+        """Called by the registry.
+
+        Raises:
+          StopIteration: The function raised. The graph call raises `tf.errors.OutOfRangeError` then;
+            of any other exception TensorFlow would log the traceback, twice.
+        """
+        try:
+            return self._function(*inputs)
+        except BaseException as error:
+            raise StopIteration(f"{type(error).__name__}: {error}") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import keras
 
 from agents.errors import UsageError
-from agents.settings.entry_points import load_function
+from agents.settings.entry_points import call, load_function
 
 if TYPE_CHECKING:
     from agents.settings.config import Config
@@ -79,13 +79,24 @@ TORSOS: dict[str, Torso] = {"feed_forward": feed_forward, "nature": nature, "imp
 def find_torso(name: str) -> Torso:
     """The torso that the setting `network` names.
 
+    A function of users raises UsageError if it fails or returns something else than features.
+
     Raises:
       UsageError: There is no such module or function.
     """
     if name in TORSOS:
         return TORSOS[name]
     torso: Torso = load_function(name, "network")
-    return torso
+
+    def checked_torso(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
+        place = f"network '{name}'"
+        features = call(torso, place, inputs, config)
+        if not isinstance(features, keras.KerasTensor) or len(features.shape) != 2:
+            got = getattr(features, "shape", type(features).__name__)
+            raise UsageError(f"{place}: expected a Keras tensor of features [N, F], got {got}")
+        return features
+
+    return checked_torso
 
 
 def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from agents.graph.algorithm import Algorithm, Report
@@ -141,18 +143,22 @@ class PPO(Algorithm):
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
+        learning = _named(
+            optimizer=self._update.variables(),
+            loss=self._loss.variables(),
+            algorithm={"steps": self.steps},
+        )
+        processor = self._processor.variables()
+        return {**self.policy.variables(), **processor, **learning, **self.acting_variables()}
+
+    def acting_variables(self) -> dict[str, tf.Variable]:
+        """Those that acting changes: the generator, correlated noise, and recurrent state."""
         states = tf.nest.flatten(self._states)
-        groups = {
-            "optimizer": self._update.variables(),
-            "loss": self._loss.variables(),
-            "noise": self._correlated_noise.variables(),
-            "policy_states": {str(index): state for index, state in enumerate(states)},
-            "algorithm": {"steps": self.steps, "generator": self._generator.state},
-        }
-        named = {
-            f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
-        }
-        return {**self.policy.variables(), **self._processor.variables(), **named}
+        return _named(
+            noise=self._correlated_noise.variables(),
+            policy_states={str(index): state for index, state in enumerate(states)},
+            algorithm={"generator": self._generator.state},
+        )
 
     def _experience(self, rollout: Rollout) -> Experience:
         sample, states, last_observ = tf.nest.map_structure(
@@ -198,6 +204,15 @@ def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.T
         last_observ=experience.last_inputs.get("vector"),
         gradient=metrics["losses/gradient_norm"],
     )
+
+
+def _named(**groups: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
+    """Variables of all groups, by `<group>/<name>`."""
+    return {
+        f"{group}/{name}": variable
+        for group, variables in groups.items()
+        for name, variable in variables.items()
+    }
 
 
 def _variables(structure: NestedTensor) -> NestedVariable:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
+import shlex
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agents.backends.backend import make_backend
-from agents.errors import EnvironmentFailure, NonFiniteError
+from agents import stop_signals
+from agents.backends.backend import EnvBackend, make_backend
+from agents.errors import EnvironmentFailure, NonFiniteError, UsageError
 from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
-from agents.tensorflow_setup import start_tensorflow
+from agents.settings.entry_points import check_entry_points, refusing_modules_in
+from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes
 from agents.training.run_directory import RunDirectory
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
 
 EXAMPLES = """\
 examples:
@@ -35,17 +45,22 @@ class TrainOptions(BaseModel):
         min_length=1, description="Folder for runs; this run creates <time>-<config> in it."
     )
     config: str | None = Field(
-        None, description="Preset or path of a YAML file; by default the preset 'default'."
+        None,
+        min_length=1,
+        description="Preset or path of a YAML file; by default the preset 'default'.",
     )
     timestamp: str | None = Field(
-        None, description="The <time> of a run in logdir to resume from its last checkpoint."
+        None,
+        min_length=1,
+        description="The <time> of a run in logdir to resume from its last checkpoint.",
     )
 
 
 def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
     """Trains an agent, or resumes a run that has checkpoints.
 
-    Abandoning the generator closes the environments; the run can be resumed.
+    Abandoning the generator closes the environments; the run can be resumed. A `KeyboardInterrupt`
+    saves a final checkpoint before. Only the command handles signals.
 
     Args:
       config: The experiment, see `agents.load_config`.
@@ -59,14 +74,14 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
-    backend = make_backend(config)
-    spec = backend.check()
-    warn_of_cut_episodes(config, spec)
     with contextlib.ExitStack() as stack:
-        train_envs = backend.make(spec, config.num_envs, info_keys=config.info_keys, training=True)
-        stack.enter_context(contextlib.closing(train_envs))
-        eval_envs = backend.make(spec, config.eval_episodes)
-        stack.enter_context(contextlib.closing(eval_envs))
+        with stop_signals.interruptible():
+            backend, spec = _look_up(config, run)
+            make = functools.partial(backend.make, spec)
+            train_envs = make(config.num_envs, info_keys=config.info_keys, training=True)
+            stack.enter_context(contextlib.closing(train_envs))
+            eval_envs = make(config.eval_episodes)
+            stack.enter_context(contextlib.closing(eval_envs))
         if run:
             tensorboard = f"{command_line.interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
@@ -74,8 +89,9 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         if not run.config_file.is_file():
             run.prepare(config)
-        start_tensorflow(config.threads)
-        from agents.training.training_loop import training_loop
+        with stop_signals.interruptible():
+            start_tensorflow(config.threads)
+            from agents.training.training_loop import training_loop
 
         yield from training_loop(config, run, train_envs, eval_envs)
 
@@ -97,19 +113,64 @@ def main(arguments: list[str]) -> None:
         config = load_config(name, **overrides)
         run = RunDirectory.new(options.logdir, name)
     score = None
+    announcement = "training stops and a checkpoint is saved"
     try:
-        for score in train(config, run):  # noqa: B007 - The last one is reported.
-            pass
-    except (KeyboardInterrupt, EnvironmentFailure, NonFiniteError) as error:
-        interrupted = isinstance(error, KeyboardInterrupt)
-        print("Interrupted." if interrupted else f"error: {error}", file=sys.stderr)
-        resume = f"-m agents.scripts.train --logdir={options.logdir} --timestamp={run.timestamp}"
-        interpreter = command_line.interpreter()
-        print(f"To resume from the last checkpoint: {interpreter} {resume}", file=sys.stderr)
-        raise SystemExit(130 if interrupted else 1) from None
+        with stop_signals.handling(announcement, lambda: _hints(run)):
+            for score in train(config, run):  # noqa: B007 - The last one is reported.
+                pass
+    except UsageError:
+        if not options.timestamp:
+            run.discard()
+        raise
+    except KeyboardInterrupt as interrupt:
+        raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
+    except (EnvironmentFailure, NonFiniteError) as error:
+        hints = *_write_error(error, run), *_hints(run)
+        raise SystemExit(command_line.report_error(error, *hints)) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
     print(f"{result}. Watch it with: {command_line.interpreter()} {watch}")
+
+
+def _look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:
+    """Imports the modules that settings name, and finds the environment.
+
+    A run that is resumed may name nothing that lies in its own folder.
+    """
+    with contextlib.ExitStack() as stack:
+        if run and run.config_file.is_file():
+            stack.enter_context(refusing_modules_in(run.path, run.path.parent))
+        with quiet_tensorflow():  # Modules of algorithms and networks import TensorFlow.
+            check_entry_points(config)
+        backend = make_backend(config)
+        spec = backend.check()
+    warn_of_cut_episodes(config, spec)
+    return backend, spec
+
+
+def _hints(run: RunDirectory) -> list[str]:
+    """What to do with a run that was stopped."""
+    try:
+        checkpoint = run.checkpoint("last")
+    except UsageError:
+        run.discard()
+        return ["The run has no checkpoint to resume from."]
+    step = int(re.findall("[0-9]+", checkpoint.name)[0])
+    command = f"{command_line.interpreter()} -m agents.scripts.train"
+    where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
+    return [f"To resume from step {step:,}: {command} {where}"]
+
+
+def _write_error(error: Exception, run: RunDirectory) -> list[str]:
+    """Writes an error with its traceback into the run's folder; returns a line that says where."""
+    file = run.path / "error.txt"
+    if not run.path.is_dir():
+        return []  # The environments could not be created.
+    try:
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    except OSError as failure:
+        return [f"The whole traceback could not be written to {file}: {failure.strerror}"]
+    return [f"The whole traceback is in {file}"]
 
 
 if __name__ == "__main__":

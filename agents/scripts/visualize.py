@@ -13,11 +13,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from tqdm import tqdm
 
+from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.errors import EnvironmentRaisedError, UsageError
 from agents.seeds import Seeds
 from agents.settings import command_line
 from agents.settings.config import Config
+from agents.settings.entry_points import refusing_modules_in
 from agents.tensorflow_setup import start_tensorflow
 from agents.training.run_directory import RunDirectory, check_writable
 from agents.types import Env, PlainData
@@ -87,11 +89,12 @@ def visualize(
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     outdir = _create(Path(outdir))
     render_without_display()
-    backend, spec = _drawing_backend(config)
+    with refusing_modules_in(run.path, run.path.parent):
+        backend, spec = _drawing_backend(config)
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
     paths = _video_files(outdir, num_episodes)
-    with _rendering_errors():
+    with _rendering_errors(), stop_signals.interruptible():
         scores = _record(run, config, backend, spec, seeds, paths, str(step))
     report = _report(run, config, step, seeds, scores, paths)
     (outdir / "scores.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -108,7 +111,8 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
     )
     run = RunDirectory.of(options.logdir)
-    report = visualize(run, options.outdir, options.episodes, options.checkpoint)
+    with stop_signals.handling("recording stops"):
+        report = visualize(run, options.outdir, options.episodes, options.checkpoint)
     num_videos = len(report["episodes"])
     videos = f"{num_videos} video{'s' if num_videos > 1 else ''}"
     print(f"Wrote {videos}, scores.json and curves.png to {options.outdir}")

@@ -29,7 +29,8 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
 
-from agents.errors import UsageError
+from agents import stop_signals
+from agents.errors import EnvironmentFailure, NonFiniteError, UsageError, describe_error
 from agents.settings.validation import usage_error
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
@@ -43,6 +44,7 @@ _METAVARS: dict[object, str] = {
     str: "TEXT",
     Path: "PATH",
 }
+_MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
 _NO_BREAK_SPACE = "\xa0"
 
 
@@ -88,24 +90,45 @@ def parse_command(
 
 
 def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = None) -> None:
-    """Calls the main function of a command; prints usage errors and warnings without traceback.
+    """Calls the main function of a command; prints errors of this library without traceback.
 
     Args:
       main: A function of the command's arguments.
       arguments: What follows the command's name; those of this process if None.
 
     Raises:
-      SystemExit: With code 2 after a `UsageError`, which is printed to standard error in at most
-        three lines.
+      SystemExit: With the exit code of `report_error`, after any of its errors.
     """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:] if arguments is None else list(arguments))
-    except UsageError as error:
-        lines = str(error).splitlines()[:3]
-        print("error: " + "\n  ".join(lines), file=sys.stderr)
-        raise SystemExit(2) from None
+    except (UsageError, EnvironmentFailure, NonFiniteError, KeyboardInterrupt) as error:
+        raise SystemExit(report_error(error)) from None
+
+
+def report_error(error: BaseException, *hints: str) -> int:
+    """Prints an error and what to do about it to standard error.
+
+    A `UsageError` has at most three lines, other errors and their hints have at most nine.
+
+    Args:
+      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError` or `KeyboardInterrupt`.
+      *hints: Lines that follow.
+
+    Returns:
+      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, else 1.
+    """
+    is_usage_error = isinstance(error, UsageError)
+    if isinstance(error, KeyboardInterrupt):
+        lines, code = ["Interrupted."], stop_signals.exit_code(error)
+    else:
+        lines = describe_error(error, 3 if is_usage_error else _MAX_LINES - len(hints))
+        lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
+        lines[1:] = [f"  {line}" for line in lines[1:]]
+        code = 2 if is_usage_error else 1
+    print(*lines, *hints, sep="\n", file=sys.stderr)
+    return code
 
 
 def interpreter() -> str:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import importlib.abc
+import os
+import site
+import sys
+import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agents.errors import UsageError
 from agents.suggestion import did_you_mean
+
+if TYPE_CHECKING:
+    from agents.settings.config import Config
 
 
 def import_module(module: str, place: str) -> ModuleType:
@@ -20,10 +31,15 @@ def import_module(module: str, place: str) -> ModuleType:
       place: Where it is named, for messages, such as "env 'my_module:MyEnv-v0'".
 
     Raises:
-      UsageError: It was not found, or its import failed. The message has at most three lines.
+      UsageError: It was not found, is refused, or its import failed. The message has at most three
+        lines.
     """
     try:
-        return importlib.import_module(module)
+        home = importlib.import_module(module)
+        _check_imported(module)
+        return home
+    except RefusedModuleError as error:
+        raise UsageError(f"{place}: {error}") from None
     except ModuleNotFoundError as error:
         if error.name and (module == error.name or module.startswith(f"{error.name}.")):
             raise UsageError(
@@ -31,13 +47,8 @@ def import_module(module: str, place: str) -> ModuleType:
                 "install it, or run the command in its directory"
             ) from None
         raise UsageError(f"{place}: importing '{module}' failed: {error}") from error
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        reason = " ".join(str(error).split())
-        raise UsageError(
-            f"{place}: importing '{module}' failed\n{type(error).__name__}: {reason}\n"
-            f"({frame.filename}, line {frame.lineno})"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{place}: importing '{module}' failed\n{_describe(error)}") from error
 
 
 def load_function(name: str, setting: str) -> Callable[..., Any]:
@@ -65,3 +76,131 @@ def load_function(name: str, setting: str) -> Callable[..., Any]:
     if not callable(function):
         raise UsageError(f"{place}: expected a function or a class, got {type(function).__name__}")
     return function
+
+
+def check_entry_points(config: Config) -> None:
+    """Imports the modules that name the algorithm and the network, before anything is started.
+
+    Raises:
+      UsageError: As `load_function`.
+    """
+    for setting in ("algorithm", "network"):
+        name = getattr(config, setting)
+        if ":" in name:
+            load_function(name, setting)
+
+
+def call(function: Callable[..., Any], place: str, *arguments: Any) -> Any:
+    """Returns the result of a function that a setting names.
+
+    Args:
+      function: Result of `load_function`.
+      place: Where it is named, for messages, such as "network 'my_module:wide'".
+      *arguments: For the function.
+
+    Raises:
+      UsageError: The function raised. The message has at most three lines.
+    """
+    try:
+        return function(*arguments)
+    except UsageError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UsageError(f"{place} failed\n{_describe(error)}") from error
+
+
+class RefusedModuleError(ImportError):
+    """A module that lies in a folder that modules must not come from."""
+
+
+@contextlib.contextmanager
+def refusing_modules_in(*folders: Path) -> Iterator[None]:
+    """Refuses to import modules from folders, before anything of them is executed.
+
+    What a run's folder names must not come from that folder: whoever can write to it could execute
+    code. Symbolic links are followed. Installed packages are never refused, nor is this library.
+
+    Raises:
+      UsageError: An import was refused.
+    """
+    finder = _RefusingFinder([os.path.realpath(folder) for folder in folders])
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    except RefusedModuleError as error:
+        raise UsageError(str(error)) from None
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _RefusingFinder(importlib.abc.MetaPathFinder):
+    """Finds modules with the other finders, and refuses those in certain folders."""
+
+    def __init__(self, folders: Sequence[str]):
+        """Stores the folders, resolved, and what is installed inside of them."""
+        self._folders = folders
+        paths = [
+            sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        ]
+        installed: list[str | Path] = [
+            *filter(None, paths),
+            site.getusersitepackages(),
+            Path(__file__).parents[1],
+        ]
+        self._installed = [os.path.realpath(path) for path in installed]
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Returns what the next finder finds.
+
+        Raises:
+          RefusedModuleError: It lies in one of the folders.
+        """
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                self.check(spec)
+                return spec
+        return None
+
+    def check(self, spec: ModuleSpec) -> None:
+        """Raises RefusedModuleError if a module, or a part of a package, lies in a folder."""
+        for location in (spec.origin, spec.cached, *(spec.submodule_search_locations or ())):
+            if location is None:
+                continue
+            resolved = os.path.realpath(location)
+            for folder in self._folders:
+                if _is_inside(resolved, folder) and not self._is_installed(resolved, folder):
+                    raise RefusedModuleError(
+                        f"the module '{spec.name}' lies in {folder}, a folder of runs\n"
+                        "modules that a run names must be installed, or be outside of its logdir"
+                    )
+
+    def _is_installed(self, path: str, folder: str) -> bool:
+        """Whether a path belongs to what is installed below `folder`."""
+        return any(_is_inside(root, folder) and _is_inside(path, root) for root in self._installed)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return os.path.commonpath([path, folder]) == folder
+
+
+def _check_imported(module: str) -> None:
+    """Checks a module that was imported earlier, and the packages that it is in."""
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        spec = getattr(sys.modules.get(".".join(parts[:length])), "__spec__", None)
+        for finder in sys.meta_path:
+            if isinstance(finder, _RefusingFinder) and spec is not None:
+                finder.check(spec)
+
+
+def _describe(error: BaseException) -> str:
+    """Returns two lines: the exception, and the place in the code that raised it."""
+    reason = " ".join(str(error).split())[:300]
+    described = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    if frame.filename == __file__:
+        return described  # The function does not take the arguments.
+    return f"{described}\n({frame.filename}, line {frame.lineno}: {frame.line})"

@@ -26,7 +26,10 @@ def read_number(value: PlainData, kind: object) -> PlainData:
     if kind is float and isinstance(value, float):
         return float(value)  # NumPy's float64 passes for a float, but could not be saved.
     if kind is int and hasattr(value, "__index__"):
-        return operator.index(value)
+        try:
+            return operator.index(value)
+        except TypeError:
+            return value  # An array of several numbers, which the validation refuses.
     if kind is int and isinstance(value, str) and "e" in value.lower():
         try:
             return float(value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from agents.errors import UsageError
@@ -30,9 +31,29 @@ class Checkpoints:
             self._checkpoint, str(folder / "best"), 1, checkpoint_name="step"
         )
 
-    def save(self, step: int, best: bool = False) -> None:
-        """Saves the variables; with `best`, as the one that replaces the best so far."""
-        (self._best if best else self._last).save(checkpoint_number=step)
+    def save(
+        self, step: int, best: bool = False, values: Mapping[str, np.ndarray] | None = None
+    ) -> bool:
+        """Saves the variables; with `best`, as the one that replaces the best so far.
+
+        Args:
+          step: Environment steps learned from.
+          best: Whether it replaces the best checkpoint.
+          values: Arrays by name to save instead of what the variables hold now.
+
+        Returns:
+          Whether it was saved.
+        """
+        if values is None:
+            (self._best if best else self._last).save(checkpoint_number=step)
+        else:
+            copies = {name: tf.Variable(value) for name, value in values.items()}
+            folder = self._last.directory
+            manager = tf.train.CheckpointManager(
+                _checkpoint(copies), folder, KEPT, checkpoint_name="step"
+            )
+            manager.save(checkpoint_number=step)
+        return True
 
     def load(self) -> bool:
         """Loads the last checkpoint into the variables.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from tqdm import tqdm
 
 _BAR = "{n:,.0f} of {total:,.0f} steps |{bar:20}| {rate_fmt}{postfix}, {remaining} left"
+
+# Seconds that evaluations are not reported, and then between two lines of the report.
+SILENT_SECONDS, REPORT_SECONDS = 10.0, 30.0
 
 
 class Console:
@@ -42,6 +46,32 @@ class Console:
         self.update(step, scalars)
         if not self._is_terminal:
             print(self._line(step, rate, scalars), file=sys.stderr, flush=True)
+
+    def evaluation(self, step: int, num_episodes: int) -> Callable[[int, int], None]:
+        """Starts an evaluation; one that takes long is reported while it runs.
+
+        Args:
+          step: Environment steps of the training so far.
+          num_episodes: Number of episodes of the evaluation.
+
+        Returns:
+          A function to call regularly with the steps of each environment so far and the number of
+          finished episodes.
+        """
+        due = time.monotonic() + SILENT_SECONDS
+
+        def progress(steps: int, num_done: int) -> None:
+            nonlocal due
+            if (now := time.monotonic()) < due:
+                return
+            text = f"{steps:,} steps each, {num_done} of {num_episodes} episodes finished"
+            if self._is_terminal:
+                self._bar.set_postfix_str(f"evaluating: {text}")
+            else:
+                due = now + REPORT_SECONDS
+                print(f"step {step:,}: evaluating, {text}", file=sys.stderr, flush=True)
+
+        return progress
 
     def close(self) -> None:
         """Ends the progress bar."""

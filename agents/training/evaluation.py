@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents import stop_signals
 from agents.errors import NonFiniteError
 from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
@@ -26,6 +27,10 @@ LONGEST_EPISODE = 100_000
 
 # Receives the steps of each environment so far, and the number of finished episodes.
 Progress = Callable[[int, int], None]
+
+
+def ignore_progress(steps: int, num_done: int) -> None:
+    """Shows nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Evaluation:
             self._simulate_steps, autograph=False, jit_compile=envs.compiles
         )
 
-    def run(self, progress: Progress = lambda steps, num_done: None) -> Scores:
+    def run(self, progress: Progress = ignore_progress) -> Scores:
         """Resets all environments and runs an episode in each.
 
         Args:
@@ -98,6 +103,7 @@ class Evaluation:
         Raises:
           EnvironmentFailure: An environment failed.
           NonFiniteError: A weight of the policy, an observation or a reward is NaN or infinite.
+          StopRequested: A signal asked this process to stop.
         """
         self._check_policy()
         returns = np.zeros(self.envs.num_envs, np.float32)  # [N]
@@ -116,6 +122,7 @@ class Evaluation:
                     lengths[env] = episodes.episode_length[first, env]
                 running &= ~done.any(axis=0)
                 progress(steps, int(np.sum(~running)))
+                stop_signals.check()
                 if not running.any():
                     return Scores(returns, lengths)
         return self._unfinished(returns, lengths, running)

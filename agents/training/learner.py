@@ -20,7 +20,7 @@ from agents.settings.config import Config
 from agents.tensorflow_setup import graph_executor
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.episode_statistics import EpisodeStatistics
-from agents.training.evaluation import Evaluation
+from agents.training.evaluation import Evaluation, Progress, ignore_progress
 from agents.types import VectorEnv
 from agents.vector.restarts import Restart
 
@@ -85,6 +85,7 @@ class Learner:
             self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
         )
         self._step_before = self.step
+        self._acting_state: dict[str, np.ndarray] = {}  # Before the iteration.
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
         self._seconds, self._steps = 0.0, 0  # Since the last report.
         self.rate = 0.0
@@ -120,6 +121,8 @@ class Learner:
             the configuration does not say to skip such updates.
         """
         self._step_before = self.step
+        acting = self._algorithm.acting_variables()
+        self._acting_state = {name: variable.numpy() for name, variable in acting.items()}
         start = time.perf_counter()
         with self._envs.raising(), graph_executor(self._convolves):
             self._results: Iteration = self._graph_call()
@@ -135,19 +138,32 @@ class Learner:
         self._steps += self._config.rollout_length * self._config.num_envs
         self.rate = self._steps / self._seconds
 
+    def undo_rollout(self) -> None:
+        """Restores what the rollout of an interrupted iteration changed; no effect otherwise."""
+        if self.step == self._step_before:
+            variables = self._algorithm.acting_variables()
+            for name, value in self._acting_state.items():
+                variables[name].assign(value)
+
+    def finished_values(self) -> dict[str, np.ndarray]:
+        """Arrays of all variables after the last finished iteration, by name."""
+        values = {name: variable.numpy() for name, variable in self.variables().items()}
+        return values | self._acting_state if self.step == self._step_before else values
+
     def due(self, interval: int) -> bool:
         """Whether an event scheduled every `interval` environment steps is due.
 
-        Always at the last step, never for interval 0.
+        Always at the last step, never for interval 0 and before the first iteration.
         """
-        if not interval:
+        if not interval or not self.step:
             return False
-        crossed = self.step // interval > self._step_before // interval
+        step_before = self.step - self._config.rollout_length * self._config.num_envs
+        crossed = self.step // interval > step_before // interval
         return crossed or self.step >= self._config.steps
 
-    def evaluate(self) -> tuple[dict[str, float], bool]:
+    def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
-        scalars = self._evaluation.run().scalars()
+        scalars = self._evaluation.run(progress).scalars()
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
             self._best.assign(scalars["eval/return_mean"])

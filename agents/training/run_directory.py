@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 import time
 from pathlib import Path
@@ -104,6 +105,11 @@ class RunDirectory:
         """Creates the folder and writes the configuration."""
         self.path.mkdir(parents=True, exist_ok=True)
         save_config(config, self.config_file)
+
+    def discard(self) -> None:
+        """Removes the folder of a run in which nothing was trained."""
+        if self.path.is_dir() and {path.name for path in self.path.iterdir()} <= {"config.yaml"}:
+            shutil.rmtree(self.path)
 
     def checkpoint(self, which: str) -> Path:
         """Finds a checkpoint by the names of its files, without TensorFlow.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.policy import Policy
+from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.training.checkpoint import restore
 from agents.training.run_directory import RunDirectory
 from agents.types import VectorEnv
@@ -22,14 +23,17 @@ def load_policy(
       checkpoint: `last`, `best`, or the step of one that was kept.
 
     Raises:
-      UsageError: No such run or checkpoint, or it does not fit the run's configuration or the
-        spaces.
+      UsageError: There is no such run or checkpoint, it does not fit the run's configuration or the
+        spaces, or the run names a module that lies in its own folder.
     """
     run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
     if isinstance(envs, InGraphEnv):
         spaces = envs.observation_space, envs.action_space
     else:
         spaces = envs.single_observation_space, envs.single_action_space
-    policy = Policy(*spaces, run.load_config())
+    config = run.load_config()
+    with refusing_modules_in(run.path, run.path.parent):
+        check_entry_points(config)
+    policy = Policy(*spaces, config)
     restore(run.checkpoint(checkpoint), policy.variables())
     return policy

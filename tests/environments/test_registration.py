@@ -173,7 +173,7 @@ class TestMakeEnv:
         assert (length, total, float(observ[0])) == expected
 
     def test_an_argument_that_the_environment_does_not_take_raises(self):
-        with pytest.raises(TypeError, match="incline"):
+        with pytest.raises(UsageError, match="env_kwargs: .*'incline'"):
             make_env(RAMP, {"incline": 2})
 
     def test_wrappers_are_applied_in_order(self, module):

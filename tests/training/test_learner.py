@@ -190,8 +190,9 @@ def test_events_are_due_when_their_interval_has_passed():
         due = Learner.due
 
         def __init__(self, before, step, steps):
-            self._step_before, self.step = before, step
-            self._config = load_config("default", steps=steps)
+            self.step = step
+            shape = {"num_envs": 1, "rollout_length": step - before, "minibatch_size": 1}
+            self._config = load_config("default", steps=steps, **shape)
 
     assert not LearnerAt(0, 90, 1000).due(100)
     assert LearnerAt(90, 100, 1000).due(100)

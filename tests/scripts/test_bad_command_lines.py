@@ -1,0 +1,237 @@
+"""Command lines that can't work: exit code, number of lines, and a word of the message."""
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import agents
+from agents.errors import UsageError
+from agents.scripts import train, visualize
+from agents.settings import command_line
+from agents.settings.config_file import load_config
+from agents.training.run_directory import RunDirectory
+
+ROOT = Path(agents.__file__).parents[1]
+MODULE = '''
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+class Line(gymnasium.Env):
+    """Observes a number; the action is not bounded."""
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+
+    def __init__(self, slope=0.0):
+        self.slope = slope
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, True, {}
+
+class Needs(Line):
+    def __init__(self, slope):
+        super().__init__(slope)
+
+class Words(Line):
+    observation_space = spaces.Text(5)
+
+gymnasium.register("Line-v0", Line)
+gymnasium.register("Needs-v0", Needs)
+gymnasium.register("Words-v0", Words)
+gymnasium.register("Graph-v0", lambda: 1 / 0)
+
+number = 3
+
+def returns_a_number(env):
+    return 3
+
+def raises(*arguments):
+    raise KeyError("broken")
+
+def takes_nothing():
+    pass
+
+def returns_text(inputs, config):
+    return "features"
+
+def returns_matrices(inputs, config):
+    import keras
+    return keras.layers.Reshape((1, 1))(inputs["vector"])
+
+class Algorithm:
+    def __init__(self, batch_env, config):
+        pass
+'''
+SMALL = ["--env-backend=inline", "--num-envs=1", "--eval-episodes=1", "--layers=4"]
+LINE = ["--config=default", "--env=bad_module:Line-v0", *SMALL]
+
+# Known before TensorFlow is loaded.
+EARLY = [
+    (["--config=pendulun"], "did you mean 'pendulum'"),
+    (["--config="], "--config"),
+    (["--config=missing.yaml"], "missing.yaml"),
+    (["--config=file.yaml"], "file.yaml"),
+    (["--timestamp="], "--timestamp"),
+    (["--timestamp=20260131T120000"], "no such run"),
+    (["--env="], "env"),
+    (["--env=Pendulun-v1"], "Pendulum-v1"),
+    (["--env=no_module:My-v0"], "no_module"),
+    (["--env=bad_module:Absent-v0"], "Absent-v0"),
+    (["--env=:My-v0"], "env"),
+    (["--env=bad_module:"], "env"),
+    (["--env=exits:My-v0"], "SystemExit"),
+    (["--env=bad_module:Words-v0"], "Text"),
+    (["--env=bad_module:Needs-v0", *SMALL], "slope"),
+    (["--env-kwargs=g"], "env_kwargs"),
+    (["--env-kwargs=[1]"], "env_kwargs"),
+    (["--env-kwargs={\"gravity\": 1}", "--config=pendulum", *SMALL], "gravity"),
+    ([*LINE, "--env-kwargs={\"incline\": 1}"], "incline"),
+    (["--env-backend=threads"], "process, inline"),
+    (["--num-envs="], "num_envs"),
+    (["--num-envs=0"], "num_envs"),
+    (["--num-envs=many"], "many"),
+    (["--layers=a"], "layers"),
+    (["--learning-rate=nan"], "learning_rate"),
+    (["--learning-rate"], "needs a value"),
+    (["--learning-rat=1"], "--learning-rate"),
+    (["--seed=-1"], "seed"),
+    (["--step-timeout=0"], "step_timeout"),
+    (["--minibatch-size=7"], "minibatch_size"),
+    (["--normalize-reward=maybe"], "normalize_reward"),
+    (["pendulum"], "pendulum"),
+    (["--policy=gausian"], "gaussian"),
+    ([*LINE, "--env-wrappers=bad_module:absent"], "absent"),
+    ([*LINE, "--env-wrappers=bad_module"], "env_wrappers"),
+    ([*LINE, "--env-wrappers=bad_module:number"], "int"),
+    ([*LINE, "--env-wrappers=bad_module:returns_a_number"], "env_wrappers"),
+    ([*LINE, "--env-wrappers=bad_module:raises"], "env_wrappers"),
+    ([*LINE, "--env-wrappers=bad_module:takes_nothing"], "takes 0"),
+    ([*LINE, "--train-wrappers=bad_module:returns_a_number"], "train_wrappers"),
+    ([*LINE, "--train-wrappers=bad_module:raises"], "train_wrappers"),
+    ([*LINE, "--train-wrappers=no_module:wrap"], "train_wrappers"),
+    ([*LINE, "--algorithm=dqn"], "algorithm"),
+    ([*LINE, "--algorithm=no_module:Mine"], "no_module"),
+    ([*LINE, "--algorithm=bad_module:Absent"], "Absent"),
+    ([*LINE, "--network=bad_module:absent"], "absent"),
+    ([*LINE, "--network=natur"], "nature"),
+    (["--env-backend=tf", "--env=Hopper-v5"], "Hopper-v5"),
+]  # fmt: skip
+# TensorFlow must be loaded to know.
+LATE = [
+    ([*LINE, "--algorithm=bad_module:Algorithm"], "agents.Algorithm"),
+    ([*LINE, "--algorithm=bad_module:raises"], "broken"),
+    ([*LINE, "--network=bad_module:raises"], "broken"),
+    ([*LINE, "--network=bad_module:takes_nothing"], "takes 0"),
+    ([*LINE, "--network=bad_module:returns_text"], "str"),
+    ([*LINE, "--network=bad_module:returns_matrices"], "[N, F]"),
+    ([*LINE, "--network=nature"], "images"),
+    ([*LINE, "--policy=beta"], "finite bounds"),
+    (["--env=CartPole-v1", "--noise-correlation=0.5", *SMALL], "noise_correlation"),
+    (["--env-backend=tf", "--env-kwargs={\"incline\": 1}"], "incline"),
+]  # fmt: skip
+VISUALIZE = [
+    ([], "required"),
+    (["--logdir=", "--outdir=videos"], "--logdir"),
+    (["--logdir=logs", "--outdir="], "--outdir"),
+    (["--logdir=absent", "--outdir=videos"], "not a folder"),
+    (["--logdir=.", "--outdir=videos"], "config.yaml"),
+    (["--logdir=run", "--outdir=videos"], "no checkpoint"),
+    (["--logdir=run", "--outdir=videos", "--episodes=0"], "--episodes"),
+    (["--logdir=run", "--outdir=videos", "--checkpoint="], "--checkpoint"),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A current directory with modules and a run without checkpoints."""
+    (tmp_path / "bad_module.py").write_text(MODULE)
+    (tmp_path / "exits.py").write_text("raise SystemExit(0)")
+    (tmp_path / "file.yaml").write_text("- 1\n")
+    RunDirectory(tmp_path / "run").prepare(load_config("default"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "bad_module", raising=False)
+    return tmp_path
+
+
+def check(main, arguments, word, capsys):
+    """Runs a command in this process; returns nothing if it fails as it should."""
+    with pytest.raises(SystemExit) as exit, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pytest would raise them.
+        command_line.run(main, arguments)
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if not line.startswith("Training in")]
+    assert exit.value.code == 2, captured.err
+    assert lines[0].startswith("error: ") and len(lines) <= 3
+    assert word in captured.err
+    assert captured.out == ""
+
+
+def name_case(value):
+    return " ".join(value)[-60:].replace("/", "-") if isinstance(value, list) else None
+
+
+@pytest.mark.parametrize(("arguments", "word"), EARLY, ids=name_case)
+def test_train_refuses_without_tensorflow(folder, capsys, arguments, word):
+    check(train.main, ["--logdir=logs", *arguments], word, capsys)
+    assert not (folder / "logs").exists() or list((folder / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("arguments", "word"), LATE, ids=name_case)
+def test_train_refuses_and_leaves_no_run_behind(folder, capsys, arguments, word):
+    check(train.main, ["--logdir=logs", *arguments], word, capsys)
+    assert not (folder / "logs").exists() or list((folder / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("arguments", "word"), VISUALIZE, ids=name_case)
+def test_visualize_refuses(folder, capsys, arguments, word):
+    check(visualize.main, arguments, word, capsys)
+    assert not (folder / "videos").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word", "seconds"),
+    [
+        (["--logdir=logs", "--config=pendulun"], "did you mean", 3),
+        (["--logdir=logs", *LINE, "--train-wrappers=bad_module:raises"], "train_wrappers", 5),
+        (
+            ["--logdir=logs", *LINE, "--train-wrappers=bad_module:raises", "--env-backend=process"],
+            "train_wrappers",
+            8,
+        ),
+        (["--logdir=logs", *LINE, "--network=bad_module:raises"], "broken", 20),
+    ],
+    ids=["option", "wrapper", "wrapper in a worker", "network"],
+)
+def test_processes_end_quickly_with_a_short_message(folder, arguments, word, seconds):
+    """The bounds are three times what an idle machine needs."""
+    command = [sys.executable, "-m", "agents.scripts.train", *arguments]
+    start = time.monotonic()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert time.monotonic() - start < seconds
+    lines = [line for line in process.stderr.splitlines() if not line.startswith("Training in")]
+    assert process.returncode == 2, process.stderr
+    assert lines[0].startswith("error: ") and len(lines) <= 3 and word in process.stderr
+    assert not (folder / "logs").exists() or list((folder / "logs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"seed": np.zeros(3)}, {"layers": np.zeros(3)}, {"env": object()}, {"env_kwargs": {1: 2}}],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_settings_of_any_type_from_python_are_refused(settings):
+    with pytest.raises(UsageError, match=next(iter(settings))) as raised:
+        load_config("default", **settings)
+    assert len(str(raised.value).splitlines()) <= 3

@@ -1,0 +1,281 @@
+"""Runs whose configuration names modules that lie in their own folder: nothing is executed."""
+
+import importlib
+import itertools
+import os
+import py_compile
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import agents
+from agents.errors import UsageError
+from agents.scripts.train import train
+from agents.scripts.visualize import visualize
+from agents.settings.config_file import load_config
+from agents.settings.entry_points import refusing_modules_in
+from agents.training.run_directory import RunDirectory
+from agents.training.trained_policy import load_policy
+from tests.toys import CountingEnv
+
+ROOT = Path(agents.__file__).parents[1]
+RUN = "20260131T120000-default"
+EVIL = """
+import pathlib
+pathlib.Path({marker!r}).touch()
+
+def evil(*arguments):
+    return arguments[0]
+"""
+numbers = itertools.count()
+
+
+class Attack:
+    """A run, a project beside its logdir, and a way to place a module of a new name."""
+
+    def __init__(self, folder, patch):
+        self.folder, self.patch, self.marker = folder, patch, folder / "executed"
+        self.logdir, self.project = folder / "logs", folder / "project"
+        self.run, self.name = self.logdir / RUN, f"evil_{next(numbers)}"
+        self.run.mkdir(parents=True)
+        self.project.mkdir()
+
+    def write(self, path, text=None):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(EVIL.format(marker=str(self.marker)) if text is None else text)
+        return path
+
+    def search(self, *folders):
+        for folder in folders:
+            self.patch.syspath_prepend(folder)
+        importlib.invalidate_caches()
+
+
+def module_in_run(attack):
+    attack.write(attack.run / f"{attack.name}.py")
+    attack.search(attack.run)
+    return attack.name
+
+
+def module_in_logdir(attack):
+    attack.write(attack.logdir / f"{attack.name}.py")
+    attack.search(attack.logdir)
+    return attack.name
+
+
+def module_in_a_subfolder(attack):
+    attack.write(attack.run / "checkpoints" / f"{attack.name}.py")
+    attack.search(attack.run / "checkpoints")
+    return attack.name
+
+
+def current_directory_is_the_run(attack):
+    attack.write(attack.run / f"{attack.name}.py")
+    attack.patch.chdir(attack.run)
+    attack.search("")
+    return attack.name
+
+
+def current_directory_is_the_logdir(attack):
+    attack.write(attack.logdir / f"{attack.name}.py")
+    attack.patch.chdir(attack.logdir)
+    attack.search("")
+    return attack.name
+
+
+def namespace_of_the_run(attack):
+    attack.write(attack.run / f"{attack.name}.py")
+    attack.search(attack.logdir)
+    return f"{RUN}.{attack.name}"
+
+
+def namespace_of_the_logdir(attack):
+    attack.write(attack.run / f"{attack.name}.py")
+    attack.search(attack.folder)
+    return f"logs.{RUN}.{attack.name}"
+
+
+def package_in_logdir(attack):
+    attack.write(attack.logdir / attack.name / "__init__.py")
+    attack.write(attack.logdir / attack.name / "part.py", "def evil(env): return env")
+    attack.search(attack.logdir)
+    return f"{attack.name}.part"
+
+
+def parent_package_outside(attack):
+    package = attack.project / attack.name
+    attack.write(package / "__init__.py", f"__path__.append({str(attack.run)!r})")
+    attack.write(attack.run / "part.py")
+    attack.search(attack.project)
+    return f"{attack.name}.part"
+
+
+def namespace_of_two_folders(attack):
+    attack.write(attack.project / attack.name / "good.py", "")
+    attack.write(attack.run / attack.name / "part.py")
+    attack.search(attack.run, attack.project)
+    return f"{attack.name}.part"
+
+
+def link_to_the_run(attack):
+    attack.write(attack.run / f"{attack.name}.py")
+    (attack.project / "link").symlink_to(attack.run)
+    attack.search(attack.project / "link")
+    return attack.name
+
+
+def link_to_a_module(attack):
+    evil = attack.write(attack.run / "evil.py")
+    (attack.project / f"{attack.name}.py").symlink_to(evil)
+    attack.search(attack.project)
+    return attack.name
+
+
+def logdir_is_a_link(attack):
+    attack.logdir.rename(attack.folder / "disk")
+    attack.logdir.symlink_to(attack.folder / "disk")
+    attack.write(attack.folder / "disk" / f"{attack.name}.py")
+    attack.search(attack.folder / "disk")
+    return attack.name
+
+
+def compiled_module(attack):
+    source = attack.write(attack.run / "source.py")
+    py_compile.compile(str(source), str(attack.run / f"{attack.name}.pyc"))
+    attack.search(attack.run)
+    return attack.name
+
+
+def zip_archive(attack):
+    archive = attack.run / "modules.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(f"{attack.name}.py", EVIL.format(marker=str(attack.marker)))
+    attack.search(archive)
+    return attack.name
+
+
+def imported_by_a_good_module(attack):
+    attack.write(attack.logdir / f"{attack.name}_helper.py")
+    attack.write(attack.project / f"{attack.name}.py", f"import {attack.name}_helper")
+    attack.search(attack.logdir, attack.project)
+    return attack.name
+
+
+ATTACKS = [
+    module_in_run,
+    module_in_logdir,
+    module_in_a_subfolder,
+    current_directory_is_the_run,
+    current_directory_is_the_logdir,
+    namespace_of_the_run,
+    namespace_of_the_logdir,
+    package_in_logdir,
+    parent_package_outside,
+    namespace_of_two_folders,
+    link_to_the_run,
+    link_to_a_module,
+    logdir_is_a_link,
+    compiled_module,
+    zip_archive,
+    imported_by_a_good_module,
+]
+
+
+@pytest.fixture
+def attack(tmp_path, monkeypatch):
+    return Attack(tmp_path, monkeypatch)
+
+
+def prepare(attack, place, setting="env_wrappers"):
+    """Writes the configuration of a run that names a module in the run's folder."""
+    name = place(attack)
+    entry = f"{name}:My-v0" if setting == "env" else f"{name}:evil"
+    value = (entry,) if setting.endswith("wrappers") else entry
+    run = RunDirectory(attack.run)
+    run.prepare(load_config("default", num_envs=1, eval_episodes=1, **{setting: value}))
+    return run
+
+
+def check_refused(attack, setting, function):
+    with pytest.raises(UsageError) as raised:
+        function()
+    message = str(raised.value)
+    assert setting in message and attack.name in message and "a folder of runs" in message
+    assert len(message.splitlines()) <= 3
+    assert not attack.marker.exists()
+
+
+@pytest.mark.parametrize("place", ATTACKS, ids=lambda place: place.__name__)
+def test_modules_of_a_run_that_is_resumed_are_refused(attack, place):
+    run = prepare(attack, place)
+    check_refused(attack, "env_wrappers", lambda: next(train(run.load_config(), run)))
+
+
+@pytest.mark.parametrize("setting", ["env", "network", "algorithm", "train_wrappers"])
+def test_every_setting_that_names_a_module_is_checked(attack, setting):
+    run = prepare(attack, namespace_of_the_logdir, setting)
+    check_refused(attack, setting, lambda: next(train(run.load_config(), run)))
+
+
+@pytest.mark.parametrize("setting", ["env", "env_wrappers"])
+def test_visualize_checks_the_environment(attack, setting):
+    run = prepare(attack, module_in_run, setting)
+    run.checkpoint = lambda which: run.checkpoints / "step-1"
+    check_refused(attack, setting, lambda: visualize(run, attack.folder / "videos"))
+
+
+def test_load_policy_checks_the_network(attack):
+    run = prepare(attack, module_in_run, "network")
+    envs = CountingEnv()
+    envs.single_observation_space = envs.single_action_space = None
+    check_refused(attack, "network", lambda: load_policy(run, envs))
+
+
+def test_the_command_in_the_folder_of_the_run_refuses(attack):
+    prepare(attack, current_directory_is_the_run)
+    process = subprocess.run(
+        [sys.executable, "-m", "agents.scripts.train", "--logdir=..", f"--timestamp={RUN[:15]}"],
+        cwd=attack.run,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 2 and "a folder of runs" in process.stderr
+    assert len(process.stderr.splitlines()) <= 3
+    assert not attack.marker.exists()
+
+
+# What is not refused.
+
+
+def test_a_new_run_may_name_modules_in_its_logdir(attack):
+    name = module_in_logdir(attack)
+    config = load_config("default", env_wrappers=(f"{name}:evil",), env="Absent-v0")
+    with pytest.raises(UsageError, match="Absent-v0"):
+        next(train(config, RunDirectory(attack.run)))
+    assert attack.marker.exists()
+
+
+def test_modules_beside_the_logdir_are_not_refused(attack):
+    attack.write(attack.project / f"{attack.name}.py", "def evil(env): return env")
+    attack.search(attack.project)
+    with refusing_modules_in(attack.run, attack.logdir):
+        importlib.import_module(attack.name)
+
+
+def test_installed_packages_are_not_refused_where_the_logdir_holds_them(monkeypatch):
+    monkeypatch.delitem(sys.modules, "xmlrpc", raising=False)
+    monkeypatch.delitem(sys.modules, "agents.seeds", raising=False)
+    with refusing_modules_in(Path(os.__file__).parents[2], ROOT):
+        importlib.import_module("xmlrpc")
+        importlib.import_module("agents.seeds")
+
+
+def test_imports_are_as_before_afterwards():
+    before = list(sys.meta_path)
+    with pytest.raises(KeyError), refusing_modules_in(Path("logs")):
+        raise KeyError
+    assert sys.meta_path == before
