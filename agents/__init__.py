@@ -9,6 +9,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   processes      start and end of worker processes
   workers        processes that host environments
   vector         batches of environments
+  adapters       vector environments of other libraries
   distributions  action distributions
   learning       what any algorithm needs: returns, normalizers, optimizers, schedules
   policies       acting: inputs, networks, recurrent state
@@ -19,7 +20,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   training       the trainer: learner, evaluation, checkpoints, metrics
   scripts        the commands
 
-Settings, environments, shared_memory, processes, workers, vector and backends do not import
+Settings, environments, shared_memory, processes, workers, vector, adapters and backends do not import
 TensorFlow, or only inside of functions. `agents.tools` lists the names that users of batch-ppo know,
 and `agents.presets` is a link to `configs/`.
 

@@ -19,6 +19,7 @@ WITHOUT_TENSORFLOW = [
     "processes",
     "workers",
     "vector",
+    "adapters",
     "backends",
 ]
 TABLES = {"agents", "agents.tools", "agents.tools.wrappers"}  # Names for users, from all rooms.
@@ -88,7 +89,9 @@ def test_the_list_has_all_rooms():
 
 def test_imports_of_all_kinds_are_found():
     assert "agents.tensor_envs" in set(imports("agents.backends.tf"))  # from agents import ...
-    assert "agents.vector.envpool_env" in set(imports("agents.backends.envpool"))  # In a function.
+    assert "agents.adapters.envpool_env" in set(
+        imports("agents.backends.envpool")
+    )  # In a function.
     assert "agents.policies.policy" in set(imports("agents.graph.algorithm"))  # For type checkers.
 
 

@@ -22,7 +22,7 @@ class Backend(EnvBackend):
     def _find_spec(self) -> EnvSpec:
         from gymnasium.envs.registration import EnvSpec
 
-        from agents.vector.envpool_env import check_env_pool
+        from agents.adapters.envpool_env import check_env_pool
 
         config = self._config
         check_env_pool(config.env, config.env_kwargs, config.action_repeat)
@@ -37,7 +37,7 @@ class Backend(EnvBackend):
         info_keys: Sequence[str],
         training: bool,
     ) -> VectorEnv:
-        from agents.vector.envpool_env import make_env_pool
+        from agents.adapters.envpool_env import make_env_pool
 
         config = self._config
         num_threads = min(config.num_processes or available_cores(), num_envs)

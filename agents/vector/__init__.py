@@ -1,8 +1,9 @@
 """Batches of environments, as Gymnasium vector environments.
 
 batch_env     environments stepped in parallel
+batch_hosts   what runs them, and whether they fit together
 batch_inputs  checks of actions, seeds and reset masks
-autoreset     same-step autoreset for any vector environment
-envpool_env   EnvPool's environments
-packing       steps of any vector environment as one block of bytes
+exchange      requests to all hosts, with one deadline
+watchdog      warnings of environments that keep the others waiting
+restarts      restarts of environments that fail
 """

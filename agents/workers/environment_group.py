@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from agents.errors import EnvironmentRaisedError, InvalidDataError
-from agents.spaces import elements
-from agents.types import Info
-from agents.workers.data_check import (
+from agents.environments.data_check import (
     FLAG_TYPES,
     REAL_TYPES,
     DataCheck,
@@ -26,6 +23,9 @@ from agents.workers.data_check import (
     check_types,
     unpack_reset,
 )
+from agents.errors import EnvironmentRaisedError, InvalidDataError
+from agents.spaces import elements
+from agents.types import Info
 from agents.workers.description import Description, describe
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium.vector import VectorWrapper
 
+from agents.environments.data_check import DataCheck, DataError, are_finite, check_reward
 from agents.errors import InvalidDataError
 from agents.shared_memory.shared_arrays import Layout, Results, aligned_empty
 from agents.spaces import flatten
-from agents.workers.data_check import DataCheck, DataError, are_finite, check_reward
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, VectorEnv

@@ -5,10 +5,10 @@ import tensorflow as tf
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 
+from agents.adapters.autoreset import to_same_step
+from agents.adapters.envpool_env import EnvPoolEnv, check_env_pool, is_env_pool, make_env_pool
 from agents.errors import InvalidActionError, UsageError
 from agents.tools import InGraphBatchEnv
-from agents.vector.autoreset import to_same_step
-from agents.vector.envpool_env import EnvPoolEnv, check_env_pool, is_env_pool, make_env_pool
 
 envpool = pytest.importorskip("envpool")
 

@@ -5,10 +5,10 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from agents.adapters.autoreset import to_same_step
+from agents.adapters.packing import PackedSteps
 from agents.shared_memory.shared_arrays import ALIGNMENT, Results
-from agents.vector.autoreset import to_same_step
 from agents.vector.batch_env import BatchEnv
-from agents.vector.packing import PackedSteps
 from tests.faulty_toys import CountingVectorEnv
 from tests.toys import CountingEnv
 

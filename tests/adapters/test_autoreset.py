@@ -12,9 +12,9 @@ from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import strategies
 
+from agents.adapters.autoreset import SameStepAutoreset, to_same_step
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.tools import InGraphBatchEnv, simulate
-from agents.vector.autoreset import SameStepAutoreset, to_same_step
 from tests.faulty_toys import CountingVectorEnv, FaultyEnv
 from tests.toys import CountingEnv
 

@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from agents.environments.data_check import (
+    DataCheck,
+    DataError,
+    are_finite,
+    check_types,
+    unpack_reset,
+)
 from agents.errors import InvalidDataError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
 from agents.spaces import leaf_spaces
-from agents.workers.data_check import DataCheck, DataError, are_finite, check_types, unpack_reset
 from agents.workers.environment_group import EnvironmentGroup
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorWrapper
 
+from agents.adapters.envpool_env import EnvPoolEnv, is_env_pool
 from agents.spaces import flatten, leaf_spaces, pack
-from agents.vector.envpool_env import EnvPoolEnv, is_env_pool
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, VectorEnv
