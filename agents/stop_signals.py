@@ -121,10 +121,11 @@ class python_code:  # noqa: N801 - A context, called for every step; takes half 
 
     def __enter__(self) -> None:
         global _may_raise
-        check()
+        if requested:
+            check()
         self._before, _may_raise = _may_raise, True
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         global _may_raise
         _may_raise = self._before
 

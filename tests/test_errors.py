@@ -83,3 +83,58 @@ def test_a_message_counts_other_failures_in_one_line():
     died = errors.WorkerDiedError(3)
     died.others = (failure,)
     assert str(died).splitlines()[1:] == ["Others that failed: 1 environment (KeyError)"]
+
+
+TRACEBACK = """Traceback (most recent call last):
+  File "/a/first.py", line 1, in <module>
+    one()
+ValueError: the cause
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/a/wrapper.py", line 3, in step
+    return self.env.step(action)
+           ^^^^^^^^^^^^^^^^^^^^^
+  File "/a/frozen.py", line 5, in lacks_its_code
+  File "/a/env.py", line 7, in step
+    1 / 0
+    ~~^~~
+ZeroDivisionError: division by zero
+"""
+
+
+def test_the_description_of_an_error_ends_with_frames_of_the_environment():
+    error = errors.EnvironmentRaisedError("It raised", TRACEBACK, 4, "ZeroDivisionError", 12, 56)
+    frames = [
+        '  File "/a/wrapper.py", line 3, in step',
+        "    return self.env.step(action)",
+        '  File "/a/frozen.py", line 5, in lacks_its_code',
+        '  File "/a/env.py", line 7, in step',
+        "    1 / 0",
+    ]
+    first = "It raised (environment 4, process 12, step 56)"
+    assert errors.describe_error(error, 9) == [first, *frames]
+    assert errors.describe_error(error, 3) == [first, *frames[-2:]]
+    error.others = (errors.WorkerDiedError(-9, 2),)
+    assert errors.describe_error(error, 4)[1].startswith("Others that failed: 1 process")
+
+
+@pytest.mark.parametrize(
+    "message", ["a\n" * 1000, "a" * 10_000, "", "one\ntwo"], ids=["lines", "line", "none", "two"]
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        errors.UsageError,
+        errors.NonFiniteError,
+        errors.EnvironmentFailure,
+        lambda message: errors.EnvironmentRaisedError(message, TRACEBACK * 9, 0, "KeyError"),
+    ],
+    ids=["usage", "nonfinite", "failure", "raised"],
+)
+def test_descriptions_of_errors_are_short(make, message):
+    for max_lines in (3, 9):
+        lines = errors.describe_error(make(message), max_lines)
+        assert len(lines) <= max_lines
+        assert all(len(line) <= errors.MAX_LINE_LENGTH and "\n" not in line for line in lines)

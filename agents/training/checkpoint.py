@@ -36,13 +36,7 @@ class Checkpoints:
     ) -> bool:
         """Saves the variables; with `best`, as the one that replaces the best so far.
 
-        Args:
-          step: Environment steps learned from.
-          best: Whether it replaces the best checkpoint.
-          values: Arrays by name to save instead of what the variables hold now.
-
-        Returns:
-          Whether it was saved.
+        With `values`, arrays by name, those instead of what the variables hold now.
         """
         if values is None:
             (self._best if best else self._last).save(checkpoint_number=step)

@@ -44,7 +44,9 @@ class Console:
     def evaluated(self, step: int, rate: float, scalars: Mapping[str, float]) -> None:
         """Reports the scalars of an evaluation by tag; `rate` is in environment steps per second."""
         self.update(step, scalars)
-        if not self._is_terminal:
+        if self._is_terminal:
+            self._bar.refresh()
+        else:
             print(self._line(step, rate, scalars), file=sys.stderr, flush=True)
 
     def evaluation(self, step: int, num_episodes: int) -> Callable[[int, int], None]:

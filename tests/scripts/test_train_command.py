@@ -152,10 +152,17 @@ def test_ctrl_c_prints_how_to_resume(tmp_path):
     [path] = tmp_path.iterdir()
     assert process.returncode == 130
     assert "Traceback" not in printed
-    *_, interrupted, how_to_resume = printed.splitlines()
+    received, interrupted, how_to_resume = [
+        line for line in printed.splitlines() if not line.startswith("step ")
+    ]
+    assert received.startswith("Received SIGINT: training stops and a checkpoint is saved")
     assert interrupted == "Interrupted."
+    run = RunDirectory(path)
+    step = int(run.checkpoint("last").name.removeprefix("step-").partition(".")[0])
+    assert step == read_metrics(run.metrics_file)[-1]["step"] or step % 200 == 0
+    assert how_to_resume.startswith(f"To resume from step {step:,}: ")
     assert how_to_resume.endswith(
-        f"-m agents.scripts.train --logdir={tmp_path} --timestamp={path.name.partition('-')[0]}"
+        f"-m agents.scripts.train --logdir={tmp_path} --timestamp={run.timestamp}"
     )
 
 
@@ -183,9 +190,13 @@ def test_a_failing_environment_is_reported_with_how_to_resume(tmp_path, capsys):
         del gymnasium.registry["Fragile-v0"]
     printed = capsys.readouterr().err
     assert exit.value.code == 1
+    [path] = tmp_path.iterdir()
     assert "ZeroDivisionError: the motor is hot (environment 0, process" in printed
-    assert "in step" in printed  # The worker's traceback.
-    assert f"--timestamp={next(tmp_path.iterdir()).name.partition('-')[0]}" in printed
+    assert "in step" in printed and "raise self.fault" in printed  # The worker's traceback.
+    assert printed.endswith("The run has no checkpoint to resume from.\n")
+    assert len(printed.splitlines()) <= 12
+    whole = (path / "error.txt").read_text()
+    assert "Traceback of the environment:" in whole and "training_loop" in whole
 
 
 @pytest.mark.slow

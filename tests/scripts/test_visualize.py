@@ -13,6 +13,7 @@ import pytest
 from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
+from agents.settings import command_line
 from agents.settings.config_file import load_config, save_config
 from agents.training.metrics import read_metrics
 from agents.training.run_directory import RunDirectory
@@ -276,7 +277,7 @@ def test_a_run_without_checkpoints_ends_with_a_message(tmp_path):
 
 def test_an_environment_without_frames_ends_with_a_message(tmp_path, run):
     (tmp_path / "blind.py").write_text(BLIND)
-    blind = copied(run, tmp_path / "run", env="blind:Blind-v0")
+    blind = copied(run, tmp_path / "logs" / "run", env="blind:Blind-v0")
     message = errors([f"--logdir={blind.path}", "--outdir=out"], tmp_path)
     assert (
         "'Blind-v0' can't be recorded: it has no rgb_array rendering, which gives pixels (only ansi)"
@@ -289,11 +290,35 @@ def test_an_environment_that_fails_to_render_raises(tmp_path, run, monkeypatch):
         BLIND.replace("Blind", "Broken").replace("ansi", "rgb_array")
     )
     monkeypatch.syspath_prepend(tmp_path)
-    broken = copied(run, tmp_path / "run", env="broken:Broken-v0")
+    broken = copied(run, tmp_path / "logs" / "run", env="broken:Broken-v0")
     with pytest.raises(
         UsageError, match="^environment 'Broken-v0' can't be rendered: RuntimeError: no paint$"
     ):
         visualize(broken, tmp_path / "out")
+
+
+FAILING = """
+import gymnasium
+from gymnasium.envs.classic_control import PendulumEnv
+
+class Failing(PendulumEnv):
+    def step(self, action):
+        return {}["torque"]
+
+gymnasium.register("Failing-v0", Failing, max_episode_steps=50)
+"""
+
+
+def test_a_failing_environment_ends_with_a_short_message(tmp_path, run, monkeypatch, capsys):
+    (tmp_path / "failing.py").write_text(FAILING)
+    monkeypatch.syspath_prepend(tmp_path)
+    failing = copied(run, tmp_path / "logs" / "run", env="failing:Failing-v0")
+    with pytest.raises(SystemExit) as exit:
+        command_line.run(main, [f"--logdir={failing.path}", f"--outdir={tmp_path / 'out'}"])
+    lines = capsys.readouterr().err.splitlines()
+    assert exit.value.code == 1 and len(lines) <= 12
+    assert lines[0].startswith("error: An environment's step raised KeyError: 'torque' (")
+    assert lines[-1].strip() == 'return {}["torque"]'
 
 
 def test_a_checkpoint_that_does_not_fit_raises(tmp_path, run):

@@ -1,4 +1,5 @@
 import re
+import signal
 import warnings
 from pathlib import Path
 from typing import Literal
@@ -6,10 +7,16 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agents.errors import UsageError
-from agents.settings.command_line import option_name, parse_command, run
+from agents.errors import (
+    EnvironmentFailure,
+    EnvironmentRaisedError,
+    NonFiniteError,
+    UsageError,
+)
+from agents.settings.command_line import option_name, parse_command, report_error, run
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.stop_signals import StopRequested
 
 
 class TrainOptions(BaseModel):
@@ -270,3 +277,38 @@ def test_run_takes_the_arguments_of_the_process(monkeypatch):
 def test_run_leaves_other_errors_alone():
     with pytest.raises(ZeroDivisionError):
         run(lambda arguments: 1 / 0, [])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "first", "num_lines"),
+    [
+        (NonFiniteError("The loss is nan\nin the update"), 1, "error: The loss is nan", 2),
+        (
+            EnvironmentFailure("It broke", 3, 12),
+            1,
+            "error: It broke (environment 3, process 12)",
+            1,
+        ),
+        (EnvironmentRaisedError("It raised", "x\n" * 99, 3, "KeyError"), 1, "error: It raised", 1),
+        (KeyboardInterrupt(), 130, "Interrupted.", 1),
+        (StopRequested(signal.SIGTERM), 143, "Interrupted.", 1),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
+)
+def test_run_reports_all_errors_of_the_library(capsys, error, code, first, num_lines):
+    def main(arguments):
+        raise error
+
+    with pytest.raises(SystemExit) as caught:
+        run(main, [])
+    assert caught.value.code == code
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith(first) and len(lines) == num_lines
+
+
+def test_hints_follow_an_error(capsys):
+    error = EnvironmentFailure("\n".join(map(str, range(99))))
+    assert report_error(error, "Try this", "Or this") == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("error: 0") and lines[-2:] == ["Try this", "Or this"]
+    assert len(lines) <= 9

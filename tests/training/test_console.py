@@ -1,6 +1,9 @@
 import io
 import sys
 
+import pytest
+
+from agents.training import console as console_module
 from agents.training.console import Console
 
 SCORE = {"eval/return_mean": -150.04, "eval/return_std": 20.06, "eval/length_mean": 200.0}
@@ -43,3 +46,35 @@ def test_shows_a_progress_bar_on_a_terminal(monkeypatch):
         "left",
     ):
         assert part in last
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock to set, in place of the real one."""
+    times = [100.0]
+    monkeypatch.setattr(console_module.time, "monotonic", lambda: times[0])
+    return times
+
+
+def test_prints_lines_during_an_evaluation_that_takes_long(capsys, clock):
+    progress = Console(100_000, 0).evaluation(20_000, num_episodes=20)
+    for seconds in range(0, 75, 5):
+        clock[0] = 100.0 + seconds
+        progress(50 * seconds, seconds // 5)
+    assert capsys.readouterr().err.splitlines() == [
+        "step 20,000: evaluating, 500 steps each, 2 of 20 episodes finished",
+        "step 20,000: evaluating, 2,000 steps each, 8 of 20 episodes finished",
+        "step 20,000: evaluating, 3,500 steps each, 14 of 20 episodes finished",
+    ]
+
+
+def test_shows_a_long_evaluation_on_a_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(console_module, "SILENT_SECONDS", 0.0)
+    console = Console(100_000, 0)
+    console.evaluation(20_000, num_episodes=20)(1_500, 3)
+    assert "evaluating: 1,500 steps each, 3 of 20 episodes finished" in terminal.getvalue()
+    console.evaluated(20_000, 2_000.0, SCORE)
+    assert "evaluating" not in terminal.getvalue().rpartition("\r")[2]
+    console.close()

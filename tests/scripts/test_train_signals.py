@@ -1,0 +1,137 @@
+"""SIGINT and SIGTERM during training, with real processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import agents
+from agents.training.run_directory import RunDirectory
+
+SMALL = [
+    "--config=default", "--num-envs=2", "--rollout-length=25", "--minibatch-size=50", "--epochs=1",
+    "--layers=4", "--eval-episodes=1", "--num-processes=1", "--log-interval=1000000",
+    "--checkpoint-interval=1000000", "--steps=1000000", "--histogram-interval=0",
+]  # fmt: skip
+# Each environment makes 25 steps an iteration, 50 an evaluation.
+HANGING = """
+import sys, time
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+class Hanging(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, hang_at):
+        self.left = hang_at
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.left -= 1
+        if self.left == 0:
+            print("hanging", file=sys.stderr, flush=True)
+            time.sleep(60)
+        return np.zeros(2, np.float32), 0.0, False, self.steps == 50, {}
+
+gymnasium.register("Hanging-v0", Hanging)
+"""
+LONG_CALLS = [
+    "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
+    "--minibatch-size=1024", "--epochs=10", "--steps=1000000000",
+    "--eval-interval=1000000000", "--eval-episodes=1", "--log-interval=1024000",
+]  # fmt: skip
+
+
+def start(folder, arguments, line):
+    """Starts training and waits until it prints a line that contains `line`."""
+    (folder / "hanging.py").write_text(HANGING)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agents.scripts.train", "--logdir=logs", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(agents.__file__).parents[1])},
+    )
+    while line not in (read := process.stderr.readline()):
+        assert read, process.wait()
+    return process
+
+
+def stop(process, signum):
+    """Sends a signal; returns the lines printed since, and when the process had ended."""
+    sent = time.time()
+    process.send_signal(signum)
+    try:
+        _, printed = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return printed.splitlines(), time.time() - sent, sent
+
+
+def check_stopped(process, folder, signum, steps):
+    """Checks how a run stops after a signal, and that its final checkpoint is of one of `steps`."""
+    lines, seconds, sent = stop(process, signum)
+    assert process.returncode == 128 + signum, lines
+    assert len(lines) <= 5
+    assert lines[0].startswith(f"Received {signal.Signals(signum).name}: training stops")
+    resumed = re.search("^To resume from step ([0-9,]+): .*-m agents.scripts.train ", lines[-1])
+    assert resumed, lines
+    assert steps is None or int(resumed[1].replace(",", "")) in steps
+    [path] = (folder / "logs").iterdir()
+    saved = max(file.stat().st_mtime for file in (path / "checkpoints").rglob("step-*"))
+    assert saved - sent < 5  # Half a second on an idle machine.
+    assert f"--timestamp={RunDirectory(path).timestamp}" in lines[-1]
+    return seconds
+
+
+@pytest.mark.parametrize(
+    ("signum", "env_backend"), [(signal.SIGINT, "inline"), (signal.SIGTERM, "process")]
+)
+def test_training_with_a_hung_environment_stops(tmp_path, signum, env_backend):
+    hang = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 90}', "--eval-interval=1000000"]
+    arguments = [*SMALL, *hang, f"--env-backend={env_backend}"]
+    process = start(tmp_path, arguments, "hanging")
+    assert check_stopped(process, tmp_path, signum, [150]) < 15
+
+
+@pytest.mark.slow
+def test_an_evaluation_with_a_hung_environment_stops(tmp_path):
+    hang = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 60}', "--eval-interval=50"]
+    process = start(tmp_path, [*SMALL, *hang], "hanging")
+    check_stopped(process, tmp_path, signal.SIGTERM, [100])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1, 4, 7, 10, 15])
+def test_a_long_graph_call_does_not_delay_the_stop(tmp_path, seconds):
+    process = start(tmp_path, LONG_CALLS, "Training in")
+    time.sleep(seconds)
+    lines, duration, _ = stop(process, signal.SIGINT)
+    assert process.returncode == 130
+    assert duration < 5
+    if "no checkpoint" not in lines[-1]:  # TensorFlow was starting.
+        assert "To resume from step" in lines[-1]
+        [path] = (tmp_path / "logs").iterdir()
+        assert RunDirectory(path).checkpoint("last")
+
+
+def test_a_signal_while_tensorflow_starts_leaves_nothing_behind(tmp_path):
+    env = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--eval-interval=1000000"]
+    process = start(tmp_path, [*SMALL, *env], "Training in")
+    lines, seconds, _ = stop(process, signal.SIGTERM)
+    assert process.returncode == 143 and seconds < 10
+    assert lines[-1] == "The run has no checkpoint to resume from." and len(lines) <= 3
+    assert list((tmp_path / "logs").iterdir()) == []

@@ -1,0 +1,201 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import agents
+from agents import stop_signals
+from agents.errors import EnvironmentFailure
+from agents.stop_signals import StopRequested, check, graph_call, handling, interruptible
+
+SIGNALS = pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+
+# A main thread that waits for a lock does not notice handlers that do not raise.
+STUCK = """
+    import os, sys, threading, time
+    from agents.stop_signals import graph_call, handling
+
+    def rescue():
+        os.write(1, b"rescued ")
+        time.sleep(float(sys.argv[1]))
+        os.write(1, b"completely ")
+
+    lock = threading.Lock()
+    lock.acquire()
+    with handling("it stops", lambda: ["farewell"]), graph_call(rescue):
+        print("ready", flush=True)
+        lock.acquire()
+    """
+
+
+def kill(signum):
+    os.kill(os.getpid(), signum)
+
+
+def start_stuck(seconds):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(STUCK), str(seconds)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(agents.__file__).parents[1])},
+    )
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@SIGNALS
+def test_interruptible_sections_are_interrupted_at_once(signum):
+    start = time.monotonic()
+    with pytest.raises(StopRequested) as raised, handling("it stops"), interruptible():
+        kill(signum)
+        time.sleep(30)
+    assert time.monotonic() - start < 1
+    assert raised.value.signum == signum
+    assert isinstance(raised.value, KeyboardInterrupt)
+    assert stop_signals.exit_code(raised.value) == 128 + signum
+
+
+@SIGNALS
+def test_the_first_signal_is_announced_in_one_line(signum, capfd):
+    with pytest.raises(StopRequested), handling("training stops"), interruptible():
+        kill(signum)
+    deadline = time.monotonic() + 5
+    printed = ""
+    while not printed and time.monotonic() < deadline:
+        printed = capfd.readouterr().err
+    name = signal.Signals(signum).name
+    assert printed == f"Received {name}: training stops; a second signal stops at once.\n"
+
+
+def test_code_outside_of_sections_finishes_first():
+    done = []
+    with pytest.raises(StopRequested), handling("it stops"):
+        with graph_call():
+            pass
+        kill(signal.SIGINT)
+        time.sleep(0.6)  # Longer than a section would be given.
+        done.append("saved")
+        with graph_call():
+            done.append("continued")
+    assert done == ["saved"]
+
+
+def test_graph_calls_that_end_soon_are_not_cut():
+    done = []
+    with pytest.raises(StopRequested), handling("it stops"):
+        with graph_call():
+            kill(signal.SIGINT)
+            time.sleep(0.1)
+            done.append("iteration")
+        done.append("logged")
+        with graph_call():
+            done.append("continued")
+    assert done == ["iteration", "logged"]
+
+
+def test_check_raises_until_the_request_is_taken():
+    check()
+    with handling("it stops"):
+        kill(signal.SIGTERM)
+        for _ in range(2):
+            with pytest.raises(StopRequested):
+                check()
+        stop_signals.take()
+        check()
+        with interruptible():
+            pass
+    check()
+
+
+def test_a_failure_together_with_a_request_is_its_consequence():
+    with pytest.raises(StopRequested) as raised, handling("it stops"), graph_call():
+        threading.Timer(0.02, kill, [signal.SIGTERM]).start()
+        raise EnvironmentFailure("A worker process was killed by SIGTERM")
+    assert isinstance(raised.value.__cause__, EnvironmentFailure)
+
+
+def test_failures_are_raised_as_they_are():
+    for section in (graph_call, interruptible):
+        with pytest.raises(EnvironmentFailure), handling("it stops"), section():
+            raise EnvironmentFailure("It broke")
+
+
+@SIGNALS
+def test_a_main_thread_that_is_stuck_is_rescued(signum):
+    process = start_stuck(0)
+    start = time.monotonic()
+    process.send_signal(signum)
+    out, err = process.communicate(timeout=10)
+    assert 0.3 < time.monotonic() - start < 2
+    assert process.returncode == 128 + signum
+    assert out == "rescued completely "
+    assert err.splitlines()[1:] == ["farewell"]
+
+
+@pytest.mark.parametrize("delay", [0.1, 1.0], ids=["before the rescue", "during the rescue"])
+def test_a_second_signal_ends_the_process_at_once(delay):
+    process = start_stuck(30)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(delay)
+    start = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    assert time.monotonic() - start < 0.5
+    assert process.returncode == 128 + signal.SIGTERM
+    assert out == ("" if delay < 0.4 else "rescued ")
+
+
+def test_handlers_descriptors_and_threads_are_as_before_afterwards():
+    def state():
+        handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+        return handlers, len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    before = state()
+    for _ in range(20):
+        with handling("it stops"), handling("nested"):
+            assert state() != before
+    assert state() == before
+    descriptor = signal.set_wakeup_fd(-1)
+    assert descriptor == -1
+
+
+def test_ignored_signals_stay_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with handling("it stops"), interruptible():
+            kill(signal.SIGINT)
+            time.sleep(0.1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_are_left_alone():
+    errors = []
+
+    def run():
+        try:
+            with handling("it stops"), interruptible():
+                pass
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not errors
+
+
+def test_checking_costs_little():
+    section = stop_signals.python_code()
+    start = time.perf_counter()
+    for _ in range(10_000):
+        with section:
+            pass
+    assert time.perf_counter() - start < 0.02 * 10  # 2 us each on an idle machine, at most.
