@@ -179,7 +179,7 @@ def start_worker() -> WorkerProcess:
 
 
 def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
-    """Starts an interpreter that runs `code`, in a session of its own."""
+    """Starts an interpreter that runs `code`."""
     # Threads in a worker would only compete with the other workers.
     environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ
     return spawner.start(
@@ -188,7 +188,6 @@ def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
             stdin=subprocess.DEVNULL,
             pass_fds=descriptors,
             env=environment,
-            start_new_session=True,
         )
     )
 
