@@ -1,9 +1,10 @@
 """Process groups of workers: what environments start ends with their worker.
 
-A worker leads a group of its own (and a session, which the terminal's Ctrl-C does not reach). The
-processes that its environments start belong to the group unless they leave it. A tiny process of
-the group, the watcher, kills the group when the worker has ended in any way; the parent does the
-same when it ends the worker.
+A worker leads a group of its own, which the terminal's Ctrl-C does not reach. It has no session of
+its own: Linux schedules sessions apart, so that its parent could not yield the processor to it, and
+stepping would take four times as long. The processes that its environments start belong to the
+group unless they leave it. A tiny process of the group, the watcher, kills the group when the worker
+has ended in any way; the parent does the same when it ends the worker.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ def lead_group(parent: int, descriptors: Sequence[int]) -> None:
     """
     global _watcher
     _set_death_signal(signal.SIGKILL)
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # It may still print to the terminal.
     if os.getppid() != parent:
         os._exit(0)  # The parent ended before the signal was set.
     worker = os.getpid()
-    if sys.platform != "linux" or os.getpgrp() != worker:
-        return  # The watcher would not end, or kill another group.
+    if sys.platform != "linux":
+        return  # The watcher would not end.
     _watcher = os.fork()
     if _watcher == 0:
         _watch(worker, descriptors)

@@ -65,6 +65,7 @@ class Spawner:
                 future.set_result(start_process())
             except Exception as error:
                 future.set_exception(error)
+            del start_process, future  # An error holds the frames, and the files, of its caller.
 
 
 class WorkerProcess:
@@ -86,7 +87,14 @@ class WorkerProcess:
         """Takes over a process, the mapped words of the channel and the parent's sockets."""
         self._process, self._creator = process, os.getpid()
         self.pid, self.is_ended = process.pid, False
-        self.channel = Channel(words, doorbell, messages, parent=True, other_exited=self.has_exited)
+        self.channel = Channel(
+            words,
+            doorbell,
+            messages,
+            parent=True,
+            # Not a method: no cycle of references may keep the files until garbage is collected.
+            other_exited=lambda: _exit_code(process) is not None,
+        )
 
     @property
     def is_mine(self) -> bool:
@@ -99,16 +107,7 @@ class WorkerProcess:
 
     def exit_code(self) -> int | None:
         """Returns the exit code as in `subprocess`, None while it runs."""
-        if self.is_ended or not self.is_mine:
-            return self._process.returncode
-        try:
-            # Not reaped: the id names its group, which must not become another's.
-            state = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # Somebody else has reaped it.
-            return self._process.poll()
-        if state is None:
-            return None
-        return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+        return _exit_code(self._process) if self.is_mine else None
 
     def wait(self, timeout: float) -> int | None:
         """Waits for the exit code, for at most `timeout` seconds; returns None after that."""
@@ -129,6 +128,20 @@ class WorkerProcess:
         self._process.wait()
         reap_group(self.pid)
         self.is_ended = True
+
+
+def _exit_code(process: Process) -> int | None:
+    """Returns the exit code of a process without reaping it, None while it runs."""
+    if process.returncode is not None:
+        return process.returncode
+    try:
+        # Not reaped: the id names its group, which must not become another's.
+        state = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:  # Somebody else has reaped it.
+        return process.poll()
+    if state is None:
+        return None
+    return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
 
 _spawner: Spawner | None = None
@@ -166,7 +179,7 @@ def start_worker() -> WorkerProcess:
 
 
 def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
-    """Starts an interpreter that runs `code`, in a session of its own."""
+    """Starts an interpreter that runs `code`."""
     # Threads in a worker would only compete with the other workers.
     environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ
     return spawner.start(
@@ -175,7 +188,6 @@ def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
             stdin=subprocess.DEVNULL,
             pass_fds=descriptors,
             env=environment,
-            start_new_session=True,
         )
     )
 

@@ -158,9 +158,9 @@ class Channel:
         try:
             while self.words[self._other_count] < sequence:
                 stop_signals.check()
+                _check_deadline(deadline)
                 if while_waiting is not None:
                     while_waiting()
-                _check_deadline(deadline)
                 is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()
                 if (not is_open or self._other_exited()) and (
                     self.words[self._other_count] < sequence

@@ -59,9 +59,7 @@ class Watchdog:
             return
         others = ""
         if has_others:
-            num_others = sum(len(rows) for host, rows in self._rows.items() if host not in busy)
-            took = f"{self._others_seconds:.2g} s"
-            others = f"; the other processes took {took} for {num_others} environments"
+            others = f"; those of other processes took {self._others_seconds:.2g} s"
         self._warn(busy, f"in {self._action} for {waited:.1f} s{others}")
 
     def look_at_constructors(self) -> None:
@@ -96,7 +94,7 @@ class Watchdog:
 def wait_until_ready(hosts: Sequence[WorkerHost]) -> None:
     """Waits until hosts have constructed their environments, with warnings of slow ones.
 
-    The failure of one ends the wait for the others.
+    The failure of one ends the wait for the others; all must be closed then.
 
     Raises:
       EnvironmentFailure: A host could not construct its environments.
@@ -112,7 +110,7 @@ def wait_until_ready(hosts: Sequence[WorkerHost]) -> None:
         watchdog.look_at_constructors()
         for host in hosts:
             if host is not waited_for and not host.is_ready and not host.is_busy:
-                host.wait_until_ready()
+                host.wait_until_ready(end_on_failure=False)
 
     for host in hosts:
-        host.wait_until_ready(functools.partial(look, host))
+        host.wait_until_ready(functools.partial(look, host), end_on_failure=False)

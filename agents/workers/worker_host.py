@@ -117,15 +117,18 @@ class WorkerHost:
         with self._ending_on_failure():
             self._post_method("worker", "start", (self._constructors, self._first_row))
 
-    def wait_until_ready(self, while_waiting: Callable[[], object] | None = None) -> None:
-        """Waits until the environments are constructed; ends the process if that fails.
+    def wait_until_ready(
+        self, while_waiting: Callable[[], object] | None = None, end_on_failure: bool = True
+    ) -> None:
+        """Waits until the environments are constructed.
 
         Args:
           while_waiting: Called every few milliseconds; may raise.
+          end_on_failure: Whether to end the process if that fails; otherwise `close` must follow.
         """
         if self.is_ready:
             return
-        with self._ending_on_failure():
+        with self._ending_on_failure() if end_on_failure else contextlib.nullcontext():
             content = self.receive(while_waiting)
             try:
                 self.descriptions = [decode(code) for code in content]

@@ -44,3 +44,21 @@ def test_environments_of_a_refused_batch_are_closed():
     with pytest.raises(UnsupportedSpaceError, match="int32"):
         make(2, lambda index, env: Buttons(env))
     assert len(closed) == 2
+
+
+def test_environments_before_a_failing_one_are_closed():
+    closed = []
+
+    class Closing(gymnasium.Wrapper):
+        def close(self):
+            closed.append(self)
+            raise OSError("not the error that counts")
+
+    def wrap(index, env):
+        if index == 2:
+            raise ZeroDivisionError
+        return Closing(env)
+
+    with pytest.raises(ZeroDivisionError):
+        make(3, wrap)
+    assert len(closed) == 2

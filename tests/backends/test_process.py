@@ -65,6 +65,18 @@ def test_a_step_that_takes_too_long_raises():
         assert time.monotonic() - start < 15
 
 
+def sleep_before_it_is_made(index, env):
+    time.sleep(20)
+
+
+def test_environments_that_take_too_long_to_construct_raise():
+    before = children()
+    with pytest.raises(WorkerTimeoutError, match="within 0.5 seconds"):
+        with make(2, sleep_before_it_is_made, start_timeout=0.5):
+            pass
+    assert children() == before
+
+
 def test_workers_of_a_refused_batch_end():
     before = children()
     with pytest.raises(UnsupportedSpaceError, match="int32"):

@@ -1,6 +1,11 @@
 import contextlib
+import gc
 import os
+import pathlib
+import pickle
+import resource
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -9,9 +14,19 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from agents.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
+from agents.errors import (
+    EnvironmentRaisedError,
+    WorkerDiedError,
+    WorkerMessageError,
+    WorkerStartError,
+    WorkerTimeoutError,
+)
+from agents.shared_memory import channel as channels
+from agents.shared_memory.plain_messages import dumps
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import SharedBlock
+from agents.vector.batch_env import make_batch_env
+from agents.workers import worker
 from agents.workers.attachment import Attachment
 from agents.workers.worker_host import WorkerHost
 from tests.faulty_toys import CommandedEnv
@@ -278,3 +293,121 @@ def test_a_failed_start_keeps_the_attachment(tmp_path):
         host.wait_until_ready()
         host.attach(host.attachment)
     assert host.attachment is None
+
+
+# Messages that no worker of ours sends.
+
+
+class Hostile(CommandedEnv):
+    """Replies to a call with what a hostile worker could send."""
+
+    def reply(self, make_reply):
+        channel = sys._getframe(6).f_locals["channel"]
+        sequence = channel.words[channels.PARENT_COUNT]
+        channel.words[channels.STATUS] = worker.RESULT
+        channel.set_count(sequence)
+        header, data = make_reply(sequence)
+        channel._messages.setblocking(True)
+        channel._messages.sendall(header + data)
+        time.sleep(60)
+
+
+def command(path):
+    class Command:
+        def __reduce__(self):
+            return os.system, (f"touch {path}",)
+
+    return pickle.dumps(Command())
+
+
+@pytest.mark.parametrize("kind", ["command", "garbage", "structure"])
+def test_a_hostile_reply_is_a_typed_error_and_executes_nothing(kind, tmp_path):
+    path = tmp_path / "executed"
+    data = {"command": command(path), "garbage": b"\xff" * 50, "structure": dumps([])}[kind]
+
+    def make_reply(sequence):
+        return struct.pack("<QQ", sequence, len(data)), data
+
+    with hosting(Hostile, timeout=20) as (host, _), taking_less_than(10):
+        if kind == "structure":
+            with pytest.raises(WorkerMessageError, match="not enough values") as caught:
+                host._read_reply(worker.EXCEPTION, data)
+        else:
+            with pytest.raises(WorkerMessageError, match="invalid message") as caught:
+                host.ask("call", 0, "reply", (make_reply,))
+        assert (caught.value.env_index, caught.value.pid) == (0, host.pid)
+        assert len(str(caught.value).splitlines()) == 1
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("length", [2**30 + 1, 2**64 - 1])
+def test_a_header_of_an_endless_message_is_a_typed_error(length):
+    def make_reply(sequence):
+        return struct.pack("<QQ", sequence, length), b"start"
+
+    with hosting(Hostile, timeout=20) as (host, _), taking_less_than(10):
+        for _ in range(2):
+            with pytest.raises(WorkerMessageError, match="a message of .* bytes; expected at most"):
+                host.ask("call", 0, "reply", (make_reply,))
+
+
+@pytest.mark.parametrize(
+    "infos",
+    [3, [3], [(0, {})], [(9, {}, None)], [("x", {}, None)], [(0, [], None)], [(0, {}, "final")]],
+)
+def test_infos_of_a_wrong_structure_are_typed_errors(one, infos):
+    one.send_reset()
+    one.receive()
+    with pytest.raises(WorkerMessageError, match="invalid message"):
+        one._read_reply(worker.RESULT, dumps(infos))
+
+
+def test_arguments_that_are_too_long_are_refused_before_they_are_sent(one, monkeypatch):
+    monkeypatch.setattr(channels, "MAX_MESSAGE_BYTES", 10_000)
+    with pytest.raises(channels.MessageError, match="expected at most 10,000"):
+        one.ask("call", 0, "add", (bytes(20_000),))
+    assert one.ask("call", 0, "add", (1,)) == 1
+
+
+# Limits of the system.
+
+
+@contextlib.contextmanager
+def limited_to(spare):
+    """Allows so many more open files than there are."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(map(int, os.listdir("/proc/self/fd"))) + 1
+    holes = [os.open(os.devnull, os.O_RDONLY) for _ in range(used - num_files())]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (num_files() + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for hole in holes:
+            os.close(hole)
+
+
+def num_files():
+    return len(os.listdir("/proc/self/fd")) - 1
+
+
+@pytest.mark.parametrize("spare", range(14))
+def test_too_few_open_files_are_a_typed_error_and_leave_nothing(spare):
+    gc.collect()
+    files, children = num_files(), num_children()
+    with limited_to(spare):
+        try:
+            make_batch_env([CommandedEnv] * 9, 9)
+            pytest.fail("There were enough.")
+        except WorkerStartError as error:
+            message = str(error).splitlines()
+    assert "could not be started (9 were asked for): Too many open files" in message[0]
+    assert "`ulimit -n`" in message[1] and "use fewer" in message[2] and len(message) == 3
+    gc.collect()
+    assert (num_files(), num_children()) == (files, children)
+
+
+def num_children():
+    tasks = os.listdir("/proc/self/task")
+    files = (pathlib.Path(f"/proc/self/task/{task}/children") for task in tasks)
+    return sum(len(file.read_text().split()) for file in files)

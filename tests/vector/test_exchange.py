@@ -1,0 +1,145 @@
+import contextlib
+import os
+import signal
+import sys
+import time
+
+import cloudpickle
+import pytest
+
+from agents import stop_signals
+from agents.errors import (
+    EnvironmentFailure,
+    EnvironmentRaisedError,
+    WorkerDiedError,
+    WorkerTimeoutError,
+)
+from agents.vector.batch_env import make_batch_env
+from tests.faulty_toys import CommandedEnv
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+HANG, NAP = CommandedEnv.HANG, CommandedEnv.NAP
+
+
+class Stubborn(CommandedEnv):
+    """Ignores SIGTERM."""
+
+    def __init__(self):
+        super().__init__()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+@contextlib.contextmanager
+def batch_of(constructors, **kwargs):
+    """Yields environments in one worker each."""
+    with contextlib.closing(make_batch_env(constructors, len(constructors), **kwargs)) as batch:
+        yield batch
+
+
+@contextlib.contextmanager
+def taking(low, high):
+    start = time.monotonic()
+    yield
+    assert low <= time.monotonic() - start < high
+
+
+def failures_of(error):
+    return {failure.env_index: type(failure) for failure in (error, *error.others)}
+
+
+def test_workers_that_hang_together_fail_after_one_deadline_and_close_together():
+    with batch_of([Stubborn] * 6, timeout=0.9) as batch:
+        batch.reset()
+        with taking(0.9, 1.1), pytest.raises(WorkerTimeoutError) as caught:
+            batch.step([HANG] * 6)
+        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
+        with taking(0.9, 1.1), pytest.raises(WorkerTimeoutError) as caught:
+            batch.reset()  # A fresh deadline, which they share.
+        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
+        with taking(0, 5):
+            batch.close()
+
+
+def test_a_hung_worker_leaves_the_others_their_time():
+    with batch_of([CommandedEnv] * 3, timeout=0.9) as batch:
+        batch.reset()
+        with pytest.raises(WorkerTimeoutError):
+            batch.step([HANG, 0, 0])
+        with taking(0.9, 1.1), pytest.raises(WorkerTimeoutError) as caught:
+            batch.reset()
+        assert failures_of(caught.value) == {0: WorkerTimeoutError}
+
+
+def test_late_replies_are_discarded_while_another_worker_hangs():
+    with batch_of([CommandedEnv] * 3, timeout=0.4) as batch:
+        batch.reset()
+        with pytest.raises(WorkerTimeoutError) as caught:
+            batch.step([HANG, NAP, NAP])
+        assert failures_of(caught.value) == dict.fromkeys(range(3), WorkerTimeoutError)
+        with pytest.raises(WorkerTimeoutError) as caught:
+            batch.reset()
+        assert failures_of(caught.value) == {0: WorkerTimeoutError}
+        assert batch._arrays.observ[0][1:].tolist() == [[1, 0], [1, 0]]
+
+
+def test_a_late_worker_that_is_killed_is_noticed_at_once():
+    with batch_of([CommandedEnv] * 2, timeout=0.9) as batch:
+        batch.reset()
+        with pytest.raises(WorkerTimeoutError):
+            batch.step([HANG, 0])
+        os.kill(batch[0]._host.pid, signal.SIGKILL)
+        with taking(0, 0.5), pytest.raises(WorkerDiedError, match="SIGKILL"):
+            batch.reset()
+
+
+def test_a_requested_stop_ends_the_wait(monkeypatch):
+    with batch_of([CommandedEnv] * 2, timeout=30) as batch:
+        batch.reset()
+        batch[0].call("nap", 0.2, None, blocking=False)
+        monkeypatch.setattr(stop_signals, "requested", signal.SIGINT)
+        with taking(0, 0.15), pytest.raises(stop_signals.StopRequested):
+            batch.step([0, NAP])
+        monkeypatch.undo()
+        batch.reset()
+        assert batch.step([0, 0])[0][:, 1].tolist() == [1, 1]
+        signal.signal(signal.SIGALRM, lambda *_: monkeypatch.setattr(stop_signals, "requested", 2))
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with taking(0.1, 0.3), pytest.raises(stop_signals.StopRequested):
+            batch.step([HANG, HANG])
+        monkeypatch.undo()
+        with taking(0, 5):
+            batch.close()
+
+
+def test_constructors_share_a_deadline_and_are_closed_together():
+    def hang():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+
+    start = time.monotonic()
+    with pytest.raises(WorkerTimeoutError, match="within 1.2 seconds"):
+        make_batch_env([CommandedEnv, hang, hang, hang], 4, start_timeout=1.2)
+    assert time.monotonic() - start < 1.2 + 5
+
+
+def test_a_failing_constructor_ends_the_wait_for_others():
+    with taking(0, 8), pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError") as caught:
+        make_batch_env([lambda: time.sleep(60), lambda: 1 / 0], 2)
+    assert caught.value.env_index == 1
+    with taking(0, 8), pytest.raises(WorkerDiedError, match="exit code 7"):
+        make_batch_env([lambda: time.sleep(60), lambda: os._exit(7)], 2)
+
+
+def test_infos_that_are_not_plain_are_strings():
+    class Informing(CommandedEnv):
+        def reset(self, **kwargs):
+            return super().reset(**kwargs)[0], {"object": {"inner": len}, "number": 3}
+
+    with batch_of([Informing] * 2) as batch:
+        _, infos = batch.reset()
+        assert infos["object"]["inner"].tolist() == ["<built-in function len>"] * 2
+        assert infos["number"].tolist() == [3, 3]
+        with pytest.raises(EnvironmentFailure, match="generator cannot be sent.*expected None"):
+            batch.call("generator")

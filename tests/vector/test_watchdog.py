@@ -1,0 +1,106 @@
+import contextlib
+import sys
+import time
+import warnings
+
+import cloudpickle
+import pytest
+
+from agents.vector import watchdog as watchdogs
+from agents.vector.batch_env import make_batch_env
+from agents.vector.watchdog import Watchdog
+from tests.faulty_toys import CommandedEnv
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class Sleepy(CommandedEnv):
+    """Sleeps for as many hundredths of a second as its action says."""
+
+    def step(self, action):
+        time.sleep(action / 100)
+        return super().step(0)
+
+
+@contextlib.contextmanager
+def recording(monkeypatch):
+    """Yields a list that gets the time and the text of every warning."""
+    seen = []
+    monkeypatch.setattr(
+        warnings, "warn", lambda text, *_, **__: seen.append((time.monotonic(), text))
+    )
+    yield seen
+    monkeypatch.undo()
+
+
+def test_a_slow_environment_is_named_while_it_is_waited_for(monkeypatch):
+    monkeypatch.setattr(watchdogs, "MIN_SECONDS", 0.2)
+    batch = make_batch_env([Sleepy] * 4, 2)
+    with contextlib.closing(batch):
+        batch.reset()
+        pid = batch[3]._host.pid
+        with recording(monkeypatch) as seen:
+            batch.step([0, 0, 0, 60])
+            ended = time.monotonic()
+            batch.step([0, 0, 0, 60])  # Not again soon.
+            batch.step([60, 0, 0, 0])
+        (when, first), (_, second) = seen
+        assert when < ended - 0.1
+        assert first.startswith(f"Environment 3 (process {pid}) has been in step for 0.2 s; ")
+        assert "; those of other processes took 0.0" in first and "\n" not in first
+        assert "Environment 0 " in second
+
+
+def test_environments_as_slow_as_the_others_are_not_named(monkeypatch):
+    monkeypatch.setattr(watchdogs, "MIN_SECONDS", 0.05)
+    batch = make_batch_env([Sleepy] * 2, 2)
+    with contextlib.closing(batch), recording(monkeypatch) as seen:
+        batch.reset()
+        batch.step([30, 50])
+        assert seen == []
+
+
+def test_slow_constructors_are_named(monkeypatch):
+    monkeypatch.setattr(watchdogs, "CONSTRUCTOR_SECONDS", 1.5)
+
+    def slow():
+        time.sleep(3)
+        return CommandedEnv()
+
+    with recording(monkeypatch) as seen:
+        make_batch_env([CommandedEnv, slow], 2).close()
+    assert len(seen) == 1 and seen[0][1].startswith("Environment 1 (process ")
+    assert "has been under construction for 1." in seen[0][1]
+
+
+class Busy:
+    """A host as a watchdog sees it."""
+
+    def __init__(self, is_busy, timeout=60, pid=7):
+        self.is_busy, self.timeout, self.pid, self.busy_row = is_busy, timeout, pid, None
+
+
+@pytest.mark.parametrize(
+    ("others", "waited", "warns"),
+    [
+        (True, 0.9, False),
+        (True, 1.1, True),
+        (False, 1.1, False),
+        (False, 29, False),
+        (False, 31, True),
+    ],
+)
+def test_half_of_the_deadline_is_waited_without_others(others, waited, warns, monkeypatch):
+    hosts = [Busy(True), *([Busy(False)] if others else [])]
+    watchdog = Watchdog({host: range(3 * i, 3 * i + 3) for i, host in enumerate(hosts)})
+    now = time.monotonic()
+    watchdog.begin("reset", now)()
+    monkeypatch.setattr(time, "monotonic", lambda: now + waited)
+    with recording(monkeypatch) as seen:
+        monkeypatch.setattr(time, "monotonic", lambda: now + waited)
+        watchdog.look()
+        watchdog.look()
+    assert [text[:44] for _, text in seen] == [
+        "Environments 0 to 2 (process 7) have been in"
+    ] * warns
