@@ -12,7 +12,9 @@ import pytest
 import agents
 
 ROOT = Path(agents.__file__).parent
-WITHOUT_TENSORFLOW = ["settings", "environments", "shared_memory", "workers", "vector", "backends"]
+WITHOUT_TENSORFLOW = [
+    "settings", "environments", "shared_memory", "workers", "vector", "backends", "storage"
+]  # fmt: skip
 TABLES = {"agents", "agents.tools", "agents.tools.wrappers"}  # Names for users, from all rooms.
 MAX_LINES_OF_ROOM, MAX_LINES_OF_FILE = 1500, 400
 

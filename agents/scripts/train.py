@@ -14,9 +14,9 @@ from agents.errors import EnvironmentFailure, NonFiniteError
 from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_setup import start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes
-from agents.training.run_directory import RunDirectory
 
 EXAMPLES = """\
 examples:
@@ -35,10 +35,14 @@ class TrainOptions(BaseModel):
         min_length=1, description="Folder for runs; this run creates <time>-<config> in it."
     )
     config: str | None = Field(
-        None, description="Preset or path of a YAML file; by default the preset 'default'."
+        None,
+        min_length=1,
+        description="Preset or path of a YAML file; by default the preset 'default'.",
     )
     timestamp: str | None = Field(
-        None, description="The <time> of a run in logdir to resume from its last checkpoint."
+        None,
+        min_length=1,
+        description="The <time> of a run in logdir to resume from its last checkpoint.",
     )
 
 
@@ -55,14 +59,17 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
       The mean return of every evaluation.
 
     Raises:
-      UsageError: The environment is unknown, or there is no policy for its spaces.
+      UsageError: The environment is unknown, or there is no policy for its spaces; another process
+        trains the run, or it can't be resumed with these settings.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
-    backend = make_backend(config)
-    spec = backend.check()
-    warn_of_cut_episodes(config, spec)
     with contextlib.ExitStack() as stack:
+        if run:
+            stack.enter_context(run.locked(config))
+        backend = make_backend(config)
+        spec = backend.check()
+        warn_of_cut_episodes(config, spec)
         train_envs = backend.make(spec, config.num_envs, info_keys=config.info_keys, training=True)
         stack.enter_context(contextlib.closing(train_envs))
         eval_envs = backend.make(spec, config.eval_episodes)
@@ -72,7 +79,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
             print(f"Training in {run.path}; {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
-        if not run.config_file.is_file():
+        if not run.config_file.exists():
             run.prepare(config)
         start_tensorflow(config.threads)
         from agents.training.training_loop import training_loop

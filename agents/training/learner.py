@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import NamedTuple
 
@@ -73,7 +72,9 @@ class Learner:
         self._convolves = policy.network.convolves
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
         self._evaluation = Evaluation(to_graph(eval_envs), policy, eval_seeds)
-        self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
+        # Below every score, and finite as all that checkpoints hold.
+        self._best = tf.Variable(np.finfo(np.float64).min, dtype=tf.float64, trainable=False)
+        self._best_before = float(self._best)
         self._graph_call = tf.function(
             self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
         )
@@ -142,8 +143,13 @@ class Learner:
         scalars = self._evaluation.run().scalars()
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
+            self._best_before = float(self._best)
             self._best.assign(scalars["eval/return_mean"])
         return scalars, is_best
+
+    def revoke_best(self) -> None:
+        """Takes back the best score so far, whose checkpoint could not be saved."""
+        self._best.assign(self._best_before)
 
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 from agents.graph.in_graph_env import InGraphEnv
 from agents.settings.config import Config
+from agents.storage.checkpoint import Checkpoints
+from agents.storage.metrics import Metrics
+from agents.storage.run_directory import RunDirectory
 from agents.training.algorithms import find_algorithm
-from agents.training.checkpoint import Checkpoints
 from agents.training.console import Console
 from agents.training.learner import Learner
-from agents.training.metrics import Metrics
-from agents.training.run_directory import RunDirectory
 from agents.types import VectorEnv
 
 
@@ -34,14 +35,17 @@ def training_loop(
       The mean return of every evaluation.
 
     Raises:
-      UsageError: The checkpoint does not fit the configuration, or there is no policy for the
+      UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
         environment's spaces.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
     learner = Learner(train_envs, eval_envs, find_algorithm(config.algorithm), config)
     checkpoints = Checkpoints(run.checkpoints, learner.variables())
-    checkpoints.load()
+    # By the end of the iteration in which the first checkpoint is due.
+    if run.is_started(config.checkpoint_interval + config.num_envs * config.rollout_length):
+        checkpoints.load(required=True)
+        print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
     with (
@@ -63,8 +67,8 @@ def training_loop(
                 score, is_best = learner.evaluate()
                 metrics.scalars(step, score)
                 console.evaluated(step, learner.rate, score)
-                if is_best:
-                    checkpoints.save(step, best=True)
+                if is_best and not checkpoints.save(step, best=True):
+                    learner.revoke_best()
                 yield score["eval/return_mean"]
             if due(config.checkpoint_interval):
                 checkpoints.save(step)

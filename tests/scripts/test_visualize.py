@@ -14,8 +14,8 @@ from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
 from agents.settings.config_file import load_config, save_config
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 
 SMALL = dict(
     steps=3000,

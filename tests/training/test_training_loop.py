@@ -1,9 +1,9 @@
 import pytest
 
 from agents.settings.config_file import load_config
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import InGraphTensorEnv
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
 from agents.training.training_loop import training_loop
 from tests.training.learners import TINY, make_tensor_env
 
@@ -44,8 +44,8 @@ def test_it_logs_evaluates_and_saves_at_their_intervals(whole):
     evaluations = [row for row in rows if "eval/return_mean" in row]
     assert [row["step"] for row in evaluations] == [32, 64]
     assert [row["eval/return_mean"] for row in evaluations] == scores
-    saved = sorted(path.name for path in run.checkpoints.glob("step-*.index"))
-    assert saved == [f"step-{step}.index" for step in (16, 32, 48, 64)]
+    saved = sorted(path.name for path in run.checkpoints.glob("step-*.npz"))
+    assert saved == [f"step-{step}.npz" for step in (16, 32, 48, 64)]
     assert run.load_config() == load_config("default", **TINY, **INTERVALS)
 
 
@@ -54,7 +54,7 @@ def test_an_abandoned_loop_resumes_from_its_last_checkpoint(whole, tmp_path):
     loop = start(run)
     first = next(loop)
     loop.close()
-    assert not (run.checkpoints / "step-32.index").exists()
+    assert not (run.checkpoints / "step-32.npz").exists()
     assert [first, *whole[1][1:]] == whole[1]
     assert list(start(run)) == whole[1]  # The evaluation at step 32 is repeated.
     assert numbers(run) == numbers(whole[0])
