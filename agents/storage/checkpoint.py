@@ -66,7 +66,7 @@ class Checkpoints:
                 write(self._folder, step, arrays, best)
             except OSError as error:
                 warnings.warn(
-                    f"the checkpoint of step {step:,} could not be saved in {self._folder} "
+                    f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
                     f"({error.strerror or error}); training continues, the next one tries again",
                     stacklevel=2,
                 )
