@@ -158,7 +158,12 @@ class RunDirectory:
         """Removes the folder that `new` has made if nothing was trained in it."""
         if not self._made:
             return
-        for folder in (self.checkpoints / BEST, self.checkpoints, self.train_events):
+        for folder in (
+            self.checkpoints / BEST,
+            self.checkpoints,
+            self.train_events,
+            self.eval_events,
+        ):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         if {path.name for path in self.path.iterdir()} <= {"config.yaml", "lock"}:

@@ -251,6 +251,20 @@ def test_workers_end_when_training_fails(tmp_path):
     assert children() == before
 
 
+def test_a_second_training_of_a_run_is_refused_before_anything_starts(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    with run.locked(small()):
+        with pytest.raises(UsageError, match=f"being trained by process {os.getpid()} on host"):
+            next(train(small(env="Nowhere-v0"), RunDirectory(run.path)))
+
+
+def test_a_new_run_that_ends_with_a_usage_error_leaves_no_folder(tmp_path):
+    for run in (RunDirectory.new(tmp_path / "logs", "a"), RunDirectory(tmp_path / "run")):
+        with pytest.raises(UsageError, match="Nowhere"):
+            next(train(small(env="Nowhere-v0"), run))
+    assert not (tmp_path / "run").exists() and not (tmp_path / "logs").exists()
+
+
 def test_environments_with_dictionaries_of_doubles_can_be_learned():
     space = spaces.Dict(
         context=spaces.Box(-9, 9, (1,), np.float64),

@@ -298,9 +298,7 @@ def test_an_environment_that_fails_to_render_raises(tmp_path, run, monkeypatch):
 
 def test_a_checkpoint_that_does_not_fit_raises(tmp_path, run):
     other = copied(run, tmp_path / "run", layers=(8,))
-    with pytest.raises(
-        UsageError, match="step-3000 does not fit the configuration: "
-    ):
+    with pytest.raises(UsageError, match="step-3000 does not fit the configuration: "):
         visualize(other, tmp_path / "out", episodes=1)
     unnormalized = copied(run, tmp_path / "more", layers=(64, 64, 64))
     with pytest.raises(UsageError, match="does not fit"):
