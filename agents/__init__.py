@@ -17,12 +17,13 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
   backends       where environments run: process, inline, envpool, tf
-  training       the trainer: learner, evaluation, checkpoints, metrics
+  storage        what lies in a run's folder: checkpoints, metrics, the lock
+  training       the trainer: learner, evaluation, the training loop
   scripts        the commands
 
-Settings, environments, shared_memory, processes, workers, vector, adapters and backends do not import
-TensorFlow, or only inside of functions. `agents.tools` lists the names that users of batch-ppo know,
-and `agents.presets` is a link to `configs/`.
+Settings, environments, shared_memory, processes, workers, vector, adapters, backends and storage do
+not import TensorFlow, or only inside of functions. `agents.tools` lists the names that users of
+batch-ppo know, and `agents.presets` is a link to `configs/`.
 
 Glossary. Letters in shapes, everywhere the same:
 

@@ -132,8 +132,8 @@ def watch_logging(watch: Stopwatch, config: Config) -> None:
     from agents.tensorflow_setup import start_tensorflow
 
     start_tensorflow(config.threads)
+    from agents.storage.metrics import Metrics
     from agents.training.learner import Learner
-    from agents.training.metrics import Metrics
 
     watch.watch(Learner, "iterate")
     watch.watch(Learner, "report", "scalars")

@@ -99,7 +99,7 @@ def skrl(env: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
 def logging(preset: str, env_backend: str, steps: int) -> Iterator[Measure]:
     """Measures the share of logging in the time of iterations and logging, in percent."""
     import agents
-    from agents.training.run_directory import RunDirectory
+    from agents.storage.run_directory import RunDirectory
 
     config = agents.load_config(
         preset, env_backend=env_backend, steps=steps, eval_interval=10**12, eval_episodes=1

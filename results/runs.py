@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ WITHOUT_TENSORFLOW = [
     "vector",
     "adapters",
     "backends",
+    "storage",
 ]
 TABLES = {"agents", "agents.tools", "agents.tools.wrappers"}  # Names for users, from all rooms.
 MAX_LINES_OF_ROOM, MAX_LINES_OF_FILE = 1500, 400

@@ -17,13 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.errors import EnvironmentFailure, NonFiniteError, UsageError
+from agents.regular_files import write_atomically
 from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
+from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes
-from agents.training.run_directory import RunDirectory
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -70,11 +71,14 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
       The mean return of every evaluation.
 
     Raises:
-      UsageError: The environment is unknown, or there is no policy for its spaces.
+      UsageError: The environment is unknown, or there is no policy for its spaces; another process
+        trains the run, or it can't be resumed with these settings.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
     with contextlib.ExitStack() as stack:
+        if run:
+            stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
             backend, spec = _look_up(config, run)
             make = functools.partial(backend.make, spec)
@@ -87,7 +91,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
             print(f"Training in {run.path}; {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
-        if not run.config_file.is_file():
+        if not run.config_file.exists():
             run.prepare(config)
         with stop_signals.interruptible():
             start_tensorflow(config.threads)
@@ -163,11 +167,11 @@ def _hints(run: RunDirectory) -> list[str]:
 
 def _write_error(error: Exception, run: RunDirectory) -> list[str]:
     """Writes an error with its traceback into the run's folder; returns a line that says where."""
-    file = run.path / "error.txt"
+    file = run.error_file
     if not run.path.is_dir():
         return []  # The environments could not be created.
     try:
-        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        write_atomically(file, "".join(traceback.format_exception(error)).encode())
     except OSError as failure:
         return [f"The whole traceback could not be written to {file}: {failure.strerror}"]
     return [f"The whole traceback is in {file}"]

@@ -16,12 +16,13 @@ from tqdm import tqdm
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.errors import EnvironmentRaisedError, UsageError
+from agents.regular_files import write_atomically
 from agents.seeds import Seeds
 from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
+from agents.storage.run_directory import RunDirectory, check_writable
 from agents.tensorflow_setup import start_tensorflow
-from agents.training.run_directory import RunDirectory, check_writable
 from agents.types import Env, PlainData
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def visualize(
     with _rendering_errors(), stop_signals.interruptible():
         scores = _record(run, config, backend, spec, seeds, paths, str(step))
     report = _report(run, config, step, seeds, scores, paths)
-    (outdir / "scores.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
     _draw_curves(run, config, step, outdir / "curves.png")
     return report
 
@@ -219,7 +220,7 @@ def _report(
     scores: Scores,
     paths: list[Path],
 ) -> dict[str, PlainData]:
-    from agents.training.metrics import read_metrics
+    from agents.storage.metrics import read_metrics
 
     names = {tag: tag.removeprefix("eval/") for tag in scores.scalars()}
     evaluations = [
@@ -246,8 +247,8 @@ def _report(
 
 
 def _draw_curves(run: RunDirectory, config: Config, step: int, path: Path) -> None:
+    from agents.storage.metrics import read_metrics
     from agents.training.curves import draw_curves
-    from agents.training.metrics import read_metrics
 
     title = f"{config.env} ({run.path.name})"
     draw_curves(read_metrics(run.metrics_file), path, title, marked_step=step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +10,15 @@ from pathlib import Path
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import (
+    AliasEvent,
+    CollectionEndEvent,
+    CollectionStartEvent,
+    NodeEvent,
+)
 
 from agents.errors import UsageError
+from agents.regular_files import write_atomically
 from agents.settings.config import Config
 from agents.settings.validation import usage_error
 from agents.suggestion import did_you_mean
@@ -20,6 +28,9 @@ PRESETS = Path(__file__).parents[1] / "presets"
 
 # The one key of a file that is no setting: a preset whose settings the file changes.
 EXTENDS = "extends"
+
+# Bounds of a file, far beyond any experiment: a few hundred bytes of YAML can stand for gigabytes.
+MAX_BYTES, MAX_VALUES, MAX_DEPTH = 100_000, 10_000, 100
 
 
 def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainData) -> Config:
@@ -65,15 +76,19 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     Raises:
       OSError: The file can't be written.
     """
+    write_atomically(Path(path), config_text(config).encode())
+
+
+def config_text(config: Config) -> str:
+    """Returns all settings as YAML, see `save_config`."""
     yaml = YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     # Inside of braces ruamel.yaml writes {?x: 1}, which it does not read.
     yaml.default_flow_style = False
     yaml.allow_unicode = False  # Some line separators are not read back unless escaped.
-    unfinished = Path(f"{os.fspath(path)}.unfinished")
-    with unfinished.open("w", encoding="utf-8") as file:
-        yaml.dump(config.model_dump(mode="json"), file)
-    unfinished.replace(path)
+    text = io.StringIO()
+    yaml.dump(config.model_dump(mode="json"), text)
+    return text.getvalue()
 
 
 def preset_names() -> list[str]:
@@ -116,18 +131,60 @@ def _read_settings(path: Path) -> Mapping[str, PlainData]:
 def _read_file(path: Path) -> dict[str, PlainData]:
     """Returns the mapping in a YAML file, not validated."""
     try:
-        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
+        text = data.decode("utf-8")
+        _check_expansion(text)
+        values = YAML(typ="safe", pure=True).load(text)
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from None
     except MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        problem = " ".join((error.problem or error.context or "not valid YAML").split())
+        problem = " ".join((error.problem or error.context or "not valid YAML").split())[:200]
         raise UsageError(f"can't read {path}{line}: {problem}") from None
     except (YAMLError, ValueError) as error:
         raise UsageError(f"can't read {path}: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise UsageError(f"can't read {path}: nested too deeply") from None
+        raise UsageError(f"can't read {path}: nested too deeply, or contained in itself") from None
     if not isinstance(values, dict):
         found = "nothing" if values is None else type(values).__name__
         raise UsageError(f"can't read {path}: expected lines such as 'steps: 100000', got {found}")
     return values
+
+
+def _check_expansion(text: str) -> None:
+    """Bounds what YAML stands for, with all aliases replaced, before any of it is built.
+
+    Raises:
+      YAMLError: It is not valid YAML.
+      ValueError: It has too many values.
+      RecursionError: It is nested too deeply, or contains itself.
+    """
+    sizes: dict[str | None, int] = {}  # Numbers of values in nodes by anchor; 0 until their end.
+    open_nodes: list[tuple[str | None, int]] = []  # Anchor, and values before it.
+    total = 0
+    for event in YAML(typ="safe", pure=True).parse(text):
+        if isinstance(event, CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            sizes[anchor] = total - before
+        elif isinstance(event, NodeEvent):
+            if isinstance(event, CollectionStartEvent):
+                open_nodes.append((event.anchor, total))
+            total += _num_values(event, sizes)
+        if total > MAX_VALUES:
+            raise ValueError(f"it stands for more than {MAX_VALUES:,} values")
+        if len(open_nodes) > MAX_DEPTH:
+            raise RecursionError
+
+
+def _num_values(event: NodeEvent, sizes: dict[str | None, int]) -> int:
+    """Returns how many values a node adds where it begins; remembers its anchor in `sizes`."""
+    if not isinstance(event, AliasEvent):
+        sizes[event.anchor] = 0 if isinstance(event, CollectionStartEvent) else 1
+        return 1
+    size = sizes.get(event.anchor, 1)  # Loading reports one that is undefined.
+    if not size:
+        raise RecursionError
+    return size

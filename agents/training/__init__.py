@@ -1,1 +1,1 @@
-"""The trainer: learner, evaluation, checkpoints, metrics and run directories."""
+"""The trainer: learner, evaluation and the training loop."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from agents.regular_files import write_atomically
 
 # Losses that tell whether learning works, with their titles, by tag. Not the policy loss, which
 # does not fall as a policy improves.
@@ -53,7 +56,9 @@ def draw_curves(
         _style(panel, ticks=8 if panel is panels[0] else 4)
         if marked_step is not None:
             panel.axvline(marked_step, color=MUTED, linewidth=0.8, linestyle=":")
-    figure.savefig(path, dpi=120)
+    image = io.BytesIO()
+    figure.savefig(image, dpi=120, format=path.suffix.removeprefix(".") or "png")
+    write_atomically(path, image.getvalue())
 
 
 def _draw_returns(panel: Axes, rows: Sequence[Mapping[str, float]]) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agents import stop_signals
-from agents.training.checkpoint import Checkpoints
+from agents.storage.checkpoint import Checkpoints
 from agents.training.learner import Learner
 
 # Sections that took longer, in seconds, are entered with a snapshot of the variables.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from typing import NamedTuple
@@ -80,7 +79,9 @@ class Learner:
         self._skips_nonfinite = config.on_nonfinite == "skip"
         # Since this process started: updates that were dropped, and restarts that were taken.
         self._skipped = self._num_restarts = 0
-        self._best = tf.Variable(-math.inf, dtype=tf.float64, trainable=False)
+        # Below every score, and finite as all that checkpoints hold.
+        self._best = tf.Variable(np.finfo(np.float64).min, dtype=tf.float64, trainable=False)
+        self._best_before = float(self._best)
         self._graph_call = tf.function(
             self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
         )
@@ -166,6 +167,7 @@ class Learner:
         scalars = self._evaluation.run(progress).scalars()
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
+            self._best_before = float(self._best)
             self._best.assign(scalars["eval/return_mean"])
         return scalars, is_best
 
@@ -174,6 +176,10 @@ class Learner:
         restarts = self._envs.take_restarts() + self._evaluation.envs.take_restarts()
         self._num_restarts += len(restarts)
         return restarts
+
+    def revoke_best(self) -> None:
+        """Takes back the best score so far, whose checkpoint could not be saved."""
+        self._best.assign(self._best_before)
 
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""

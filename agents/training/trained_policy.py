@@ -7,8 +7,8 @@ from pathlib import Path
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.policy import Policy
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
-from agents.training.checkpoint import restore
-from agents.training.run_directory import RunDirectory
+from agents.storage.checkpoint import restore
+from agents.storage.run_directory import RunDirectory
 from agents.types import VectorEnv
 
 

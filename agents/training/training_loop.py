@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 from agents import stop_signals
 from agents.graph.in_graph_env import InGraphEnv
 from agents.settings.config import Config
+from agents.storage.checkpoint import Checkpoints
+from agents.storage.metrics import Metrics
+from agents.storage.run_directory import RunDirectory
 from agents.training.algorithms import find_algorithm
-from agents.training.checkpoint import Checkpoints
 from agents.training.console import Console
 from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.learner import Learner
-from agents.training.metrics import Metrics, read_metrics
-from agents.training.run_directory import RunDirectory
 from agents.types import VectorEnv
 
 
@@ -40,7 +41,7 @@ def training_loop(
       The mean return of every evaluation.
 
     Raises:
-      UsageError: The checkpoint does not fit the configuration, or there is no policy for the
+      UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
         environment's spaces.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
@@ -48,44 +49,46 @@ def training_loop(
     with stop_signals.interruptible():
         learner = Learner(train_envs, eval_envs, find_algorithm(config.algorithm), config)
         checkpoints = Checkpoints(run.checkpoints, learner.variables())
-        resumes = checkpoints.load()
+        # By the end of the iteration in which the first checkpoint is due.
+        resumes = run.is_started(
+            config.checkpoint_interval + config.num_envs * config.rollout_length
+        )
+        if resumes:
+            checkpoints.load(required=True)
+            print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
+    due = learner.due
     with (
         contextlib.closing(Metrics(run, learner.step)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
     ):
+
+        def evaluate() -> float:
+            with final.section("evaluation"):
+                score, is_best = learner.evaluate(
+                    console.evaluation(learner.step, config.eval_episodes)
+                )
+            metrics.scalars(learner.step, score)
+            console.evaluated(learner.step, learner.rate, score)
+            if is_best and not checkpoints.save(learner.step, best=True):
+                learner.revoke_best()
+            return score["eval/return_mean"]
+
         metrics.config(config.model_dump())
         _begin_episodes(learner)
-        # Training may have been stopped in the evaluation after the iteration that was saved.
-        lacks_evaluation = learner.due(config.eval_interval) and not _is_evaluated(
-            run, learner.step
-        )
-        while lacks_evaluation or learner.step < config.steps:
-            due = learner.due
-            if not lacks_evaluation:
-                with final.section("iteration"):
-                    learner.iterate()
-                if due(config.checkpoint_interval) or due(config.log_interval):
-                    scalars = learner.report()
-                    metrics.scalars(learner.step, scalars)
-                    console.update(learner.step, scalars)
-                if due(config.histogram_interval):
-                    metrics.histograms(learner.step, learner.arrays())
-            lacks_evaluation, step = False, learner.step
+        if due(config.eval_interval) and not metrics.has_evaluation(learner.step):
+            yield evaluate()  # Training was stopped in it.
+        while learner.step < config.steps:
+            with final.section("iteration"):
+                learner.iterate()
+            _log(config, learner, metrics, console)
             if due(config.eval_interval):
-                progress = console.evaluation(step, config.eval_episodes)
-                with final.section("evaluation"):
-                    score, is_best = learner.evaluate(progress)
-                metrics.scalars(step, score)
-                console.evaluated(step, learner.rate, score)
-                if is_best:
-                    checkpoints.save(step, best=True)
-                yield score["eval/return_mean"]
+                yield evaluate()
             if due(config.checkpoint_interval):
-                if checkpoints.save(step):
-                    final.saved_step = step
+                if checkpoints.save(learner.step):
+                    final.saved_step = learner.step
                 _begin_episodes(learner)
 
 
@@ -95,7 +98,13 @@ def _begin_episodes(learner: Learner) -> None:
         learner.begin_episodes()
 
 
-def _is_evaluated(run: RunDirectory, step: int) -> bool:
-    """Whether the metrics hold an evaluation at `step`."""
-    rows = read_metrics(run.metrics_file)
-    return any(row["step"] == step and "eval/return_mean" in row for row in rows)
+def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -> None:
+    """Writes what is due after an iteration, and any restarts of environments."""
+    step, due = learner.step, learner.due
+    metrics.restarts(step, learner.take_restarts())
+    if due(config.checkpoint_interval) or due(config.log_interval):
+        scalars = learner.report()
+        metrics.scalars(step, scalars)
+        console.update(step, scalars)
+    if due(config.histogram_interval):
+        metrics.histograms(step, learner.arrays())

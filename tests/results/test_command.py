@@ -5,7 +5,7 @@ import pytest
 
 import agents
 from agents.errors import UsageError
-from agents.training.run_directory import RunDirectory
+from agents.storage.run_directory import RunDirectory
 from results import command
 from results.command import complete_settings
 from results.runs import folder_name

@@ -1,16 +1,18 @@
 """Short training runs, and what they left behind."""
 
+import json
 import shutil
 from pathlib import Path
 
-import tensorflow as tf
+import numpy as np
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.training.checkpoint import fingerprint
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.checkpoint import fingerprint
+from agents.storage.checkpoint_files import read_manifest
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 
 SMALL = {
     "num_envs": 4, "rollout_length": 50, "minibatch_size": 50, "epochs": 2, "layers": (8,), "steps": 2000,
@@ -37,16 +39,10 @@ def finish(config, run):
 
 def hashes(run):
     """Fingerprints of all variables, one a checkpoint."""
-    found = {}
-    for path in run.checkpoints.glob("**/step-*.index"):
-        reader = tf.train.load_checkpoint(str(path.with_suffix("")))
-        variables = {
-            name: tf.constant(reader.get_tensor(name))
-            for name in reader.get_variable_to_shape_map()
-            if name != "_CHECKPOINTABLE_OBJECT_GRAPH"
-        }
-        found[path.relative_to(run.checkpoints).as_posix()] = fingerprint(variables)
-    return found
+    return {
+        path.relative_to(run.checkpoints).as_posix(): fingerprint(np.load(path))
+        for path in run.checkpoints.glob("**/step-*.npz")
+    }
 
 
 def rows(run):
@@ -81,11 +77,16 @@ def rewound(run, path, step):
     shutil.copytree(run.path, path)
     copy = RunDirectory(path)
     shutil.rmtree(copy.checkpoints / "best")
-    for file in copy.checkpoints.glob("step-*"):
-        if int(file.name.partition(".")[0].removeprefix("step-")) > step:
+    for file in copy.checkpoints.glob("step-*.npz"):
+        if int(file.stem.removeprefix("step-")) > step:
             file.unlink()
-    last = str(copy.checkpoints / f"step-{step}")
-    tf.compat.v1.train.update_checkpoint_state(str(copy.checkpoints), last, [last])
+    (copy.checkpoints / "manifest.json").unlink()
+    entries = {
+        name: entry
+        for name, entry in read_manifest(run.checkpoints).items()
+        if (copy.checkpoints / name).exists()
+    }
+    (copy.checkpoints / "manifest.json").write_text(json.dumps({"checkpoints": entries}))
     return copy
 
 

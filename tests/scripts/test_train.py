@@ -12,8 +12,8 @@ from gymnasium import spaces
 
 from agents.errors import UsageError
 from agents.scripts.train import train
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import (
     assert_equal_runs,
     children,
@@ -32,7 +32,7 @@ def kill_after_evaluation(run, config, which):
     code = """
         import os, signal, sys
         from agents.settings.config_file import load_config
-        from agents.training.run_directory import RunDirectory
+        from agents.storage.run_directory import RunDirectory
         from agents.scripts.train import train
 
         training = train(load_config(sys.argv[1]), RunDirectory(sys.argv[2]))
@@ -81,13 +81,13 @@ def test_yields_the_score_of_every_evaluation(pendulum):
 def test_a_run_directory_holds_the_documented_files(pendulum):
     run, scores = pendulum
     assert {path.name for path in run.path.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "checkpoints", "train", "eval"
+        "config.yaml", "metrics.jsonl", "checkpoints", "train", "eval", "lock"
     }  # fmt: skip
     assert run.load_config() == small()
     best = 1000 * (1 + int(np.argmax(scores)))
     assert set(hashes(run)) == {
-        *(f"step-{step}.index" for step in (600, 1200, 1800, 2000)),
-        f"best/step-{best}.index",
+        *(f"step-{step}.npz" for step in (600, 1200, 1800, 2000)),
+        f"best/step-{best}.npz",
     }
 
 
@@ -150,7 +150,7 @@ def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartp
 def test_a_killed_run_resumes_as_if_it_had_never_stopped_with_another_backend(pendulum, tmp_path):
     killed = RunDirectory(tmp_path / "20260131T120000-pendulum")
     kill_after_evaluation(killed, small(env_backend="process"), which=1)
-    assert set(hashes(killed)) == {"step-600.index", "best/step-1000.index"}
+    assert set(hashes(killed)) == {"step-600.npz", "best/step-1000.npz"}
     # It equals the run that never stopped, whose environments were in the training process.
     finish(killed.load_config(), killed)
     assert_equal_runs(killed, pendulum[0])
@@ -180,7 +180,7 @@ OTHER_BACKENDS = pytest.mark.parametrize("fixture", ["tensor_pendulum", "envpool
 def test_runs_with_other_backends_resume_as_if_they_had_never_stopped(request, tmp_path, fixture):
     never_stopped = request.getfixturevalue(fixture)
     stopped = rewound(never_stopped, tmp_path / "stopped", 600)
-    assert set(hashes(stopped)) == {"step-600.index"}
+    assert set(hashes(stopped)) == {"step-600.npz"}
     finish(stopped.load_config(), stopped)
     assert_equal_runs(stopped, never_stopped)
 
@@ -220,7 +220,7 @@ def damage(run):
         newest = max(folder.iterdir())
         newest.write_bytes(newest.read_bytes() + b"\x18\x00\x00\x00\x00\x00\x00\x00\xa3\x7f")
         (folder / "unfinished").write_bytes(b"\x18\x00\x00")
-    (run.checkpoints / "step-800.data-00000-of-00001").write_bytes(b"\x00")
+    (run.checkpoints / "step-800.npz.unfinished").write_bytes(b"\x00")
     (run.path / "config.yaml.unfinished").write_text("env: Pen")
 
 
@@ -244,10 +244,25 @@ def test_workers_end_when_training_fails(tmp_path):
     before = children()
     run = RunDirectory(tmp_path)
     run.prepare(small())
-    run.metrics_file.mkdir()
-    with pytest.raises(OSError):
+    run.checkpoints.mkdir()
+    (run.checkpoints / "step-600.npz").write_bytes(b"damaged")
+    with pytest.warns(UserWarning), pytest.raises(UsageError, match="intact"):
         next(train(small(env_backend="process"), run))
     assert children() == before
+
+
+def test_a_second_training_of_a_run_is_refused_before_anything_starts(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    with run.locked(small()):
+        with pytest.raises(UsageError, match=f"being trained by process {os.getpid()} on host"):
+            next(train(small(env="Nowhere-v0"), RunDirectory(run.path)))
+
+
+def test_a_new_run_that_ends_with_a_usage_error_leaves_no_folder(tmp_path):
+    for run in (RunDirectory.new(tmp_path / "logs", "a"), RunDirectory(tmp_path / "run")):
+        with pytest.raises(UsageError, match="Nowhere"):
+            next(train(small(env="Nowhere-v0"), run))
+    assert not (tmp_path / "run").exists() and not (tmp_path / "logs").exists()
 
 
 def test_environments_with_dictionaries_of_doubles_can_be_learned():
@@ -274,8 +289,8 @@ def test_environments_with_dictionaries_of_doubles_can_be_learned():
     assert scores[-1] > 0.9  # Actions that ignore the context get 0.5 at most.
 
 
-def test_a_checkpoint_of_other_networks_raises(cartpole):
-    with pytest.raises(UsageError, match="does not fit"):
+def test_settings_that_change_what_is_learned_are_refused(cartpole):
+    with pytest.raises(UsageError, match=r"layers: the run has \(8,\), got \(16,\)"):
         finish(small("cartpole", layers=(16,)), cartpole[0])
     assert cartpole[0].load_config() == small("cartpole")
 
@@ -322,8 +337,8 @@ def test_unknown_info_keys_issue_a_warning_with_the_known_ones(racing, tmp_path)
 FIRST_METRICS = """
 import json, os, sys
 from agents.scripts.train import train
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 
 assert "XLA_FLAGS" not in os.environ
 for path in sys.argv[1:]:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agents.scripts.train import main
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import assert_equal_runs, events, hashes, rewound
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -39,7 +39,7 @@ def test_metrics_checkpoints_and_events_are_written(run):
     assert steps["eval/return_mean"] == steps["eval/length_mean"] == [1600, 3200]
     assert all(np.isfinite(list(row.values())).all() for row in logged)
     assert logged[-1]["eval/return_mean"] > 8  # No episode is shorter.
-    assert {"step-1600.index", "step-3200.index"} < set(hashes(run))
+    assert {"step-1600.npz", "step-3200.npz"} < set(hashes(run))
     assert events(run.eval_events)["eval/return_mean"] == [1600, 3200]
     train_events = events(run.train_events)
     assert train_events["losses/value"] == [800, 1600, 2400, 3200]
@@ -48,16 +48,16 @@ def test_metrics_checkpoints_and_events_are_written(run):
 
 def test_it_learns_from_its_rollouts(run):
     fingerprints = hashes(run)
-    assert fingerprints["step-1600.index"] != fingerprints["step-3200.index"]
+    assert fingerprints["step-1600.npz"] != fingerprints["step-3200.npz"]
     assert run.load_config().algorithm == "reinforce:Reinforce"
 
 
 def test_a_run_resumed_from_its_middle_equals_one_that_never_stopped(run, tmp_path):
     timestamp = run.timestamp
     stopped = rewound(run, tmp_path / f"{timestamp}-cartpole", 1600)
-    assert set(hashes(stopped)) == {"step-1600.index"}
+    assert set(hashes(stopped)) == {"step-1600.npz"}
     main([f"--logdir={tmp_path}", f"--timestamp={timestamp}"])
-    assert hashes(stopped)["step-3200.index"] == hashes(run)["step-3200.index"]
+    assert hashes(stopped)["step-3200.npz"] == hashes(run)["step-3200.npz"]
     assert_equal_runs(stopped, run)
 
 

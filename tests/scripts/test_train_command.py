@@ -16,8 +16,8 @@ from agents.scripts.train import TrainOptions, main
 from agents.settings.command_line import parse_command
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from tests.faulty_toys import FaultyEnv
 from tests.scripts.runs import SMALL, assert_equal_runs
 from tests.toys import FORCE, UNBOUNDED, CountingEnv
@@ -66,6 +66,8 @@ MY_MODULE = """
         (["--env=Pendulun-v1", "--env-backend=envpool"], ["envpool"]),
         (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
         (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),
+        (["--timestamp="], ["timestamp"]),
+        (["--config="], ["config"]),
     ],
     ids=lambda value: " ".join(value).replace("/", "-"),
 )

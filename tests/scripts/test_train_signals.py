@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from agents.training.run_directory import RunDirectory
 
 import agents
-from agents.training.run_directory import RunDirectory
 
 SMALL = [
     "--config=default", "--num-envs=2", "--rollout-length=25", "--minibatch-size=50", "--epochs=1",

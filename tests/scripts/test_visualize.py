@@ -15,8 +15,8 @@ from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
 from agents.settings import command_line
 from agents.settings.config_file import load_config, save_config
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 
 SMALL = dict(
     steps=3000,
@@ -323,9 +323,7 @@ def test_a_failing_environment_ends_with_a_short_message(tmp_path, run, monkeypa
 
 def test_a_checkpoint_that_does_not_fit_raises(tmp_path, run):
     other = copied(run, tmp_path / "run", layers=(8,))
-    with pytest.raises(
-        UsageError, match="step-3000 does not fit the configuration, or is damaged: "
-    ):
+    with pytest.raises(UsageError, match="step-3000 does not fit the configuration: "):
         visualize(other, tmp_path / "out", episodes=1)
     unnormalized = copied(run, tmp_path / "more", layers=(64, 64, 64))
     with pytest.raises(UsageError, match="does not fit"):

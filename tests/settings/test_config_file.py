@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -150,10 +151,43 @@ def test_wrong_value_in_a_file_names_the_file(refused, write_file):
 
 def test_constructor_arguments_nested_too_deeply(refused, write_file):
     path = write_file("env_kwargs: &a {b: *a}")
-    assert refused(path) == [f"env_kwargs in {path}: nested too deeply, or contained in itself"]
-    assert refused(write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")) == [
-        f"can't read {path}: nested too deeply"
+    problem = f"can't read {path}: nested too deeply, or contained in itself"
+    assert refused(path) == [problem]
+    assert refused(write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")) == [problem]
+    kwargs = {}
+    kwargs["b"] = kwargs
+    assert refused("pendulum", env_kwargs=kwargs) == [
+        "env_kwargs: nested too deeply, or contained in itself"
     ]
+
+
+def bomb(width=10, depth=9):
+    """A few hundred bytes that stand for `width ** depth` values."""
+    lines = ["env_kwargs:", f"  a: &a [{', '.join('x' * width)}]"]
+    for previous, name in zip("abcdefghi"[: depth - 1], "bcdefghij", strict=False):
+        lines.append(f"  {name}: &{name} [{', '.join([f'*{previous}'] * width)}]")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        (bomb(), "it stands for more than 10,000 values"),
+        (f"env_kwargs: {{a: [{'1, ' * 11_000}]}}", "it stands for more than 10,000 values"),
+        ("seed: 1" + " " * 100_000, "it is larger than 100,000 bytes"),
+    ],
+    ids=["aliases", "values", "bytes"],
+)
+def test_files_that_are_too_large_are_refused_at_once(text, problem, refused, write_file):
+    path = write_file(text)
+    start = time.monotonic()
+    assert refused(path) == [f"can't read {path}: {problem}"]
+    assert time.monotonic() - start < 2
+
+
+def test_aliases_can_be_used(write_file):
+    path = write_file("env_kwargs: {a: &a [1, &b 2], c: *a, d: [*a, *b]}")
+    assert load_config(path).env_kwargs == {"a": [1, 2], "c": [1, 2], "d": [[1, 2], 2]}
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from agents.training.checkpoint import Checkpoints, fingerprint
+from agents.training.metrics import read_metrics
+from agents.training.run_directory import RunDirectory
 
 from agents.settings.config_file import load_config
 from agents.training import training_loop as loop_module
-from agents.training.checkpoint import Checkpoints, fingerprint
 from agents.training.final_checkpoint import FinalCheckpoint
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
 from agents.training.training_loop import training_loop
 from agents.vector.batch_env import BatchEnv
 from tests.faulty_toys import FaultyEnv

@@ -13,7 +13,7 @@ from tensorflow.python.framework import op_callbacks
 from agents.backends.backend import make_backend
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.settings.config_file import load_config
-from agents.training.checkpoint import fingerprint
+from agents.storage.checkpoint import fingerprint
 from agents.training.learner import Learner, to_graph
 from tests.training.learners import make_learner, make_random_env, make_tensor_env
 

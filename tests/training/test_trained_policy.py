@@ -8,9 +8,9 @@ from agents.errors import UsageError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
+from agents.storage.checkpoint import Checkpoints
+from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import CartPole, InGraphTensorEnv
-from agents.training.checkpoint import Checkpoints
-from agents.training.run_directory import RunDirectory
 from agents.training.trained_policy import load_policy
 from agents.vector.batch_env import BatchEnv
 

@@ -1,9 +1,14 @@
+import shutil
+
+import numpy as np
 import pytest
 
+from agents.errors import UsageError
 from agents.settings.config_file import load_config
+from agents.storage import checkpoint_files
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import InGraphTensorEnv
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
 from agents.training.training_loop import training_loop
 from tests.training.learners import TINY, make_tensor_env
 
@@ -44,8 +49,8 @@ def test_it_logs_evaluates_and_saves_at_their_intervals(whole):
     evaluations = [row for row in rows if "eval/return_mean" in row]
     assert [row["step"] for row in evaluations] == [32, 64]
     assert [row["eval/return_mean"] for row in evaluations] == scores
-    saved = sorted(path.name for path in run.checkpoints.glob("step-*.index"))
-    assert saved == [f"step-{step}.index" for step in (16, 32, 48, 64)]
+    saved = sorted(path.name for path in run.checkpoints.glob("step-*.npz"))
+    assert saved == [f"step-{step}.npz" for step in (16, 32, 48, 64)]
     assert run.load_config() == load_config("default", **TINY, **INTERVALS)
 
 
@@ -54,7 +59,33 @@ def test_an_abandoned_loop_resumes_from_its_last_checkpoint(whole, tmp_path):
     loop = start(run)
     first = next(loop)
     loop.close()
-    assert not (run.checkpoints / "step-32.index").exists()
+    assert not (run.checkpoints / "step-32.npz").exists()
     assert [first, *whole[1][1:]] == whole[1]
     assert list(start(run)) == whole[1]  # The evaluation at step 32 is repeated.
     assert numbers(run) == numbers(whole[0])
+
+
+def test_a_resumed_run_prints_its_step_and_a_new_one_does_not(whole, capsys):
+    assert list(start(whole[0])) == []
+    assert capsys.readouterr().err.startswith(f"Resuming {whole[0].path} from step 64\n")
+
+
+def test_a_best_score_whose_checkpoint_cannot_be_saved_is_revoked(tmp_path, monkeypatch):
+    run = RunDirectory(tmp_path / "run")
+    (run.checkpoints).mkdir(parents=True)
+    (run.checkpoints / "best").write_text("no folder, so that nothing can be saved in it")
+    monkeypatch.setattr(checkpoint_files, "check_folder", lambda path: path.is_dir())
+    with pytest.warns(UserWarning, match="best checkpoint of step 32 could not be saved"):
+        list(start(run))
+    with np.load(run.checkpoints / "step-64.npz") as values:
+        assert values["run%2Fbest"] == np.finfo(np.float64).min
+
+
+def test_a_run_does_not_start_over_without_its_checkpoints(whole, tmp_path):
+    shutil.copytree(whole[0].path, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    shutil.rmtree(run.checkpoints)
+    before = run.metrics_file.read_bytes()
+    with pytest.raises(UsageError, match="start over"):
+        list(start(run))
+    assert run.metrics_file.read_bytes() == before and not run.checkpoints.exists()

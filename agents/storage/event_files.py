@@ -2,7 +2,7 @@
 
 An event file is a sequence of TFRecords, each an `Event` protocol buffer. TensorBoard's functions
 for them are private: all come from `load_event_library`, which falls back to TensorFlow's public
-ones.
+ones. Files are written and cut here, so that full disks and damage stop nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from __future__ import annotations
 import itertools
 import os
 import socket
+import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from agents.regular_files import open_regular
+from agents.storage.append_file import AppendFile, cut
 from agents.types import PlainData
 
+MAX_RECORD_BYTES = 2**26  # Events have tens of kilobytes.
 BUCKETS = 30  # The default of `tf.summary.histogram`.
 
 _FILE_NUMBERS = itertools.count()
@@ -31,28 +35,31 @@ class EventFile:
     def __init__(self, folder: Path):
         """Creates the file in `folder`, which is created if it is missing."""
         self._library = load_event_library()
-        self._writer = self._library.open_writer(str(folder))
+        process = (
+            f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS):03}"  # In order of names.
+        )
+        name = f"events.out.tfevents.{int(time.time()):010d}.{process}"
+        event = self._library.make_event(wall_time=time.time(), file_version="brain.Event:2")
+        self._file = AppendFile(folder / name, _frame(event.SerializeToString()))
 
     def scalars(self, step: int, scalars: Mapping[str, float], wall_time: float) -> None:
         """Writes scalars by tag, as float32; `wall_time` is in seconds since 1970."""
         values = {tag: np.float32(value) for tag, value in scalars.items()}
         self._add(step, wall_time, "scalars", values)
-        self._writer.flush()
 
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes a histogram of all finite elements of each array, by tag."""
         values = {tag: _histogram(np.asarray(array)) for tag, array in arrays.items()}
         self._add(step, time.time(), "histograms", values)
-        self._writer.flush()
 
     def text(self, step: int, tag: str, markdown: str) -> None:
-        """Adds a text to the file's buffer; it is written along with the next scalars."""
+        """Writes a text as Markdown."""
         values = {tag: np.array(markdown.encode(), dtype=object)}
         self._add(step, time.time(), "text", values)
 
     def close(self) -> None:
-        """Writes what is buffered and closes the file."""
-        self._writer.close()
+        """Closes the file; see `AppendFile.close`."""
+        self._file.close()
 
     def _add(
         self, step: int, wall_time: float, plugin: str, arrays: Mapping[str, ArrayLike]
@@ -66,25 +73,44 @@ class EventFile:
             }
             for tag, array in arrays.items()
         ]
-        self._writer.add_event(
-            self._library.make_event(wall_time=wall_time, step=step, summary={"value": values})
-        )
+        event = self._library.make_event(wall_time=wall_time, step=step, summary={"value": values})
+        self._file.append(_frame(event.SerializeToString()))
 
 
 def remove_events_after(folder: Path, step: int) -> None:
-    """Removes the events after `step` from all event files of a folder, each atomically.
+    """Cuts all event files of a folder at the first event after `step`, in place.
 
-    A record that a killed process left incomplete, and any that follow, are removed, too.
+    They are cut at the first record that is damaged or incomplete, too, where readers stop.
     """
     library = load_event_library()
-    for path in folder.glob("events.out.tfevents.*"):
-        unfinished = path.parent / "unfinished"  # TensorBoard does not read a file of this name.
-        records = library.read_records(path)
-        library.write_records(
-            unfinished,
-            (record for record in records if library.make_event.FromString(record).step <= step),
-        )
-        unfinished.replace(path)
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        # No reader is shown a length that is wrong: it would allocate as much memory.
+        cut(path, _whole_bytes(path))
+        size = 0
+        for record in library.read_records(path):
+            try:
+                if library.make_event.FromString(record).step > step:
+                    break
+            except library.decode_error:
+                break
+            size += _FRAME_BYTES + len(record)
+        cut(path, size)
+
+
+_FRAME_BYTES = 16  # Of a record: its length, and checksums of the length and of the data.
+
+
+def _whole_bytes(path: Path) -> int:
+    """Returns how far the lengths of a file's records lead before its end, in bytes."""
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        total, size = os.fstat(file.fileno()).st_size, 0
+        while total - size >= _FRAME_BYTES:
+            file.seek(size)
+            (length,) = struct.unpack("<Q", file.read(8))
+            if length > min(MAX_RECORD_BYTES, total - size - _FRAME_BYTES):
+                break
+            size += _FRAME_BYTES + length
+    return size
 
 
 class Event(Protocol):
@@ -106,38 +132,23 @@ class EventClass(Protocol):
         """Decodes an event."""
 
 
-class EventWriter(Protocol):
-    """Appends events to a file."""
-
-    def add_event(self, event: Event) -> None:
-        """Adds an event to the file's buffer."""
-
-    def flush(self) -> None:
-        """Writes the buffer to the file."""
-
-    def close(self) -> None:
-        """Flushes and closes the file."""
-
-
 TensorProto: TypeAlias = object
 
 
 class EventLibrary(NamedTuple):
-    """Functions that read and write event files; those of all libraries write the same records.
+    """What reads and writes events; those of all libraries write the same records.
 
     Attributes:
       make_event: The class of events.
       make_tensor: Makes a `TensorProto` of an array.
-      open_writer: Starts a new event file in a folder, which is created if it is missing.
-      read_records: Yields the records of a file; it ends before one that is incomplete.
-      write_records: Writes records to a file.
+      read_records: Yields the records of a file; it ends before one that is damaged or incomplete.
+      decode_error: What `make_event.FromString` raises.
     """
 
     make_event: EventClass
     make_tensor: Callable[[ArrayLike], TensorProto]
-    open_writer: Callable[[str], EventWriter]
     read_records: Callable[[Path], Iterator[bytes]]
-    write_records: Callable[[Path, Iterable[bytes]], None]
+    decode_error: type[Exception]
 
 
 def load_event_library() -> EventLibrary:
@@ -149,28 +160,22 @@ def load_event_library() -> EventLibrary:
 
 
 def _tensorboard_library() -> EventLibrary:
-    """Returns private functions of TensorBoard, whose writer has a thread of its own."""
+    """Returns private functions of TensorBoard."""
+    from google.protobuf.message import DecodeError
     from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
     from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    from tensorboard.summary.writer.record_writer import RecordWriter
     from tensorboard.util.tensor_util import make_tensor_proto
 
     def read_records(path: Path) -> Iterator[bytes]:
         yield from RawEventFileLoader(str(path)).Load()
 
-    def write_records(path: Path, records: Iterable[bytes]) -> None:
-        with path.open("wb") as file:
-            writer = RecordWriter(file)
-            for record in records:
-                writer.write(record)
-
-    return EventLibrary(Event, make_tensor_proto, EventFileWriter, read_records, write_records)
+    return EventLibrary(Event, make_tensor_proto, read_records, DecodeError)
 
 
 def _tensorflow_library() -> EventLibrary:
     """Returns the same with TensorFlow's public interface."""
     import tensorflow as tf
+    from google.protobuf.message import DecodeError
 
     def read_records(path: Path) -> Iterator[bytes]:
         records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
@@ -180,38 +185,34 @@ def _tensorflow_library() -> EventLibrary:
             except (StopIteration, tf.errors.DataLossError):
                 return
 
-    def write_records(path: Path, records: Iterable[bytes]) -> None:
-        with tf.io.TFRecordWriter(str(path)) as file:
-            for record in records:
-                file.write(record)
-
-    return EventLibrary(
-        tf.compat.v1.Event, tf.make_tensor_proto, _TensorFlowWriter, read_records, write_records
-    )
+    return EventLibrary(tf.compat.v1.Event, tf.make_tensor_proto, read_records, DecodeError)
 
 
-class _TensorFlowWriter:
-    """Writes an event file named as TensorBoard's `EventFileWriter` names it."""
+def _frame(record: bytes) -> bytes:
+    """Returns a record as it stands in a file: its length, the data, and checksums of both."""
+    length = struct.pack("<Q", len(record))
+    checksums = [struct.pack("<I", _masked_crc32c(part)) for part in (length, record)]
+    return length + checksums[0] + record + checksums[1]
 
-    def __init__(self, folder: str):
-        """Creates the file and writes the event that states its format."""
-        import tensorflow as tf
 
-        os.makedirs(folder, exist_ok=True)
-        process = f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS)}"
-        name = f"events.out.tfevents.{int(time.time()):010d}.{process}"
-        self._records = tf.io.TFRecordWriter(os.path.join(folder, name))
-        self.add_event(tf.compat.v1.Event(wall_time=time.time(), file_version="brain.Event:2"))
-        self.flush()
+def _masked_crc32c(data: bytes) -> int:
+    """Returns the checksum of TFRecords, see tensorflow/core/lib/hash/crc32c.h."""
+    checksum = 2**32 - 1
+    for byte in data:
+        checksum = _CRC32C[(checksum ^ byte) & 255] ^ (checksum >> 8)
+    checksum ^= 2**32 - 1
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) % 2**32
 
-    def add_event(self, event: Event) -> None:
-        self._records.write(event.SerializeToString())
 
-    def flush(self) -> None:
-        self._records.flush()
+def _crc32c_table() -> list[int]:
+    """Returns the checksums of single bytes, of the polynomial of Castagnoli."""
+    table = list(range(256))
+    for _ in range(8):
+        table = [value >> 1 ^ (0x82F63B78 if value & 1 else 0) for value in table]
+    return table
 
-    def close(self) -> None:
-        self._records.close()
+
+_CRC32C = _crc32c_table()
 
 
 def _histogram(array: np.ndarray) -> np.ndarray:

@@ -7,13 +7,16 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.util.tensor_util import make_ndarray
 
-from agents.training.event_files import EventFile, load_event_library, remove_events_after
+from agents.storage.event_files import (
+    EventFile,
+    _frame,
+    load_event_library,
+    remove_events_after,
+)
 
 PRIVATE_MODULES = [
     "tensorboard.backend.event_processing.event_file_loader",
     "tensorboard.compat.proto.event_pb2",
-    "tensorboard.summary.writer.event_file_writer",
-    "tensorboard.summary.writer.record_writer",
     "tensorboard.util.tensor_util",
 ]
 
@@ -22,7 +25,7 @@ PRIVATE_MODULES = [
 def library(request, monkeypatch):
     """TensorBoard's functions, or TensorFlow's as if TensorBoard's were missing."""
     if request.param == "tensorflow":
-        monkeypatch.setitem(sys.modules, PRIVATE_MODULES[2], None)
+        monkeypatch.setitem(sys.modules, PRIVATE_MODULES[0], None)
     return request.param
 
 
@@ -82,7 +85,7 @@ def test_both_libraries_write_the_same_records(tmp_path, monkeypatch):
     written = {}
     for name in ("tensorboard", "tensorflow"):
         if name == "tensorflow":
-            monkeypatch.setitem(sys.modules, PRIVATE_MODULES[2], None)
+            monkeypatch.setitem(sys.modules, PRIVATE_MODULES[0], None)
         monkeypatch.setattr(time, "time", lambda: 1.7e9)
         file = EventFile(tmp_path / name)
         write(file, [100, 200])
@@ -186,10 +189,31 @@ def test_an_incomplete_record_is_removed(open_file, tmp_path, num_bytes):
     assert steps_of(path.parent, "reward") == [100]
 
 
-def test_what_a_process_killed_while_removing_left_is_replaced(open_file, tmp_path):
+DAMAGES = {
+    "flipped": lambda data: data[:-30] + bytes([data[-30] ^ 1]) + data[-29:],
+    "zeroed": lambda data: data[:-200] + bytes(200),
+    "huge length": lambda data: data + (2**60).to_bytes(8, "little") + bytes(20),
+    "no event": lambda data: data + _frame(b"\xff\xff\xff"),
+    "empty": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_record_and_those_after_it_are_removed(open_file, tmp_path, damage):
     write(open_file(), [100, 200])
     [path] = (tmp_path / "events").iterdir()
-    (path.parent / "unfinished").write_bytes(path.read_bytes()[:-3])
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    remove_events_after(path.parent, 200)
+    write(open_file(), [300])
+    kept = {"flipped": [100, 200], "zeroed": [100, 200], "empty": []}.get(damage, [100, 200])
+    assert steps_of(path.parent, "loss") == [*kept, 300]
+
+
+def test_events_are_removed_in_place(open_file, tmp_path):
+    """A full disk has no space for another file."""
+    write(open_file(), [100, 200])
+    [path] = (tmp_path / "events").iterdir()
+    before = path.read_bytes(), path.stat().st_ino
     remove_events_after(path.parent, 100)
+    assert before[0].startswith(path.read_bytes()) and path.stat().st_ino == before[1]
     assert steps_of(path.parent, "loss") == [100]
-    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,170 @@
+"""Checkpoints: all variables of a run, from which it resumes as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agents.errors import NonFiniteError, UsageError
+from agents.storage.checkpoint_files import (
+    CheckpointFile,
+    Content,
+    DamagedError,
+    find_files,
+    is_used,
+    newest_intact,
+    read,
+    write,
+)
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class Checkpoints:
+    """The last five checkpoints of a run, named after their environment step, and the best one.
+
+    They hold variables by name, and nothing that could be executed when they are loaded. Several
+    threads may save.
+    """
+
+    def __init__(self, folder: Path, variables: dict[str, tf.Variable]):
+        """Saves to and loads from `folder`; `variables` are all variables of the run, by name."""
+        self._folder, self._variables = folder, variables
+        self._lock = threading.Lock()
+
+    def save(
+        self, step: int, best: bool = False, values: Mapping[str, np.ndarray] | None = None
+    ) -> bool:
+        """Saves a checkpoint, completely or not at all.
+
+        Args:
+          step: The environment step that names it.
+          best: Whether it replaces the best so far rather than the oldest of the last.
+          values: Arrays by the variables' names to save instead of what the variables hold now;
+            TensorFlow is not called then.
+
+        Returns:
+          Whether it was saved. If not, as on a full disk, a warning says why.
+
+        Raises:
+          NonFiniteError: A value is NaN or infinite.
+        """
+        with self._lock:
+            if values is None:
+                values = {name: variable.numpy() for name, variable in self._variables.items()}
+            arrays = {name: _storable(np.asarray(value)) for name, value in values.items()}
+            for name, value in values.items():
+                _check_finite(name, np.asarray(value), step)
+            try:
+                write(self._folder, step, arrays, best)
+            except OSError as error:
+                warnings.warn(
+                    f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
+                    f"({error.strerror or error}); training continues, the next one tries again",
+                    stacklevel=2,
+                )
+                return False
+        return True
+
+    def load(self, required: bool = False) -> bool:
+        """Loads the last intact checkpoint into the variables, or else the best; all or nothing.
+
+        Those that are damaged are skipped with a warning.
+
+        Args:
+          required: Whether the run must not start over, even if the folder is empty.
+
+        Returns:
+          Whether there was one.
+
+        Raises:
+          UsageError: It does not fit the variables, or none is intact.
+        """
+        candidates = find_files(self._folder)
+        sizes = {name: variable.numpy().nbytes for name, variable in self._variables.items()}
+        found = newest_intact(self._folder, candidates, sizes)
+        if found:
+            _assign(*found, self._variables, are_all=True)
+        elif required or is_used(self._folder):
+            raise UsageError(
+                f"no checkpoint in {self._folder} is intact; training would start over\n"
+                "to do that, start a new run, without --timestamp"
+            )
+        return bool(found)
+
+
+def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
+    """Loads some of a checkpoint's variables.
+
+    Args:
+      path: The checkpoint's file without its suffix; see `RunDirectory.checkpoint`.
+      variables: By name, as they were given to `Checkpoints`.
+
+    Raises:
+      UsageError: It does not fit the variables, or is damaged.
+    """
+    files = [file for file in find_files(path.parent) if file.path.with_suffix("") == path]
+    if not files:
+        raise UsageError(f"the checkpoint {path} is missing")
+    sizes = {name: variable.numpy().nbytes for name, variable in variables.items()}
+    try:
+        content = read(files[0], {}, sizes)
+    except DamagedError as error:
+        raise UsageError(f"the checkpoint {path} is damaged: {error}") from None
+    _assign(files[0], content, variables, are_all=False)
+
+
+def fingerprint(variables: Mapping[str, tf.Variable | np.ndarray]) -> str:
+    """Returns the SHA-256 of all names and values in hexadecimal, equal for equal bits only."""
+    digest = hashlib.sha256()
+    for name in sorted(variables):
+        digest.update(name.encode() + np.asarray(variables[name]).tobytes())
+    return digest.hexdigest()
+
+
+def _assign(
+    file: CheckpointFile, content: Content, variables: dict[str, tf.Variable], are_all: bool
+) -> None:
+    """Assigns the arrays to the variables; refuses them before if one does not fit."""
+    reason = ""
+    for name, variable in variables.items():
+        now = variable.numpy()
+        if name not in content.names:
+            reason = f"it has no {name}"
+        elif name not in content.arrays or not _fits(content.arrays[name], now):
+            reason = f"its {name} is not {now.dtype}{list(now.shape)}"
+    unknown = sorted(content.names - variables.keys())
+    if are_all and unknown:
+        reason = f"it also has {unknown[0]}"
+    if reason:
+        raise UsageError(
+            f"the checkpoint {file.path.with_suffix('')} does not fit the configuration: {reason}"
+        )
+    for name, variable in variables.items():
+        variable.assign(content.arrays[name].view(variable.numpy().dtype))
+
+
+def _storable(array: np.ndarray) -> np.ndarray:
+    """Returns the array, C-contiguous; types that NumPy has no name for, as bits."""
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _fits(array: np.ndarray, now: np.ndarray) -> bool:
+    """Whether an array that was read has the shape and type of a variable."""
+    return array.shape == now.shape and array.dtype == _storable(now).dtype
+
+
+def _check_finite(name: str, value: np.ndarray, step: int) -> None:
+    if value.dtype.kind in "fcV" and not np.isfinite(value).all():
+        raise NonFiniteError(
+            f"The variable {name} has a value that is NaN or infinite at step {step:,}; "
+            "no checkpoint is saved."
+        )

@@ -1,0 +1,324 @@
+"""Run directories: the files of a run, and how runs and checkpoints are found by name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from agents.errors import UsageError
+from agents.regular_files import UNFINISHED, check_folder, check_regular
+from agents.settings.config import Config
+from agents.settings.config_file import load_config, save_config
+from agents.settings.resumption import check_resumption
+from agents.storage import run_lock
+from agents.storage.checkpoint_files import (
+    BEST,
+    CheckpointFile,
+    DamagedError,
+    checksums,
+    find_files,
+    is_used,
+    newest_intact,
+    read,
+)
+from agents.storage.metrics import read_metrics
+
+
+class RunDirectory:
+    """The folder `<logdir>/<time>-<config>` of one run.
+
+    Attributes:
+      path: The folder.
+      timestamp: The time in its name, which `--timestamp` takes to resume the run.
+      config_file: The configuration as YAML.
+      metrics_file: The metrics as JSON lines.
+      restarts_file: The restarts of environments as JSON lines, if there were any.
+      error_file: The traceback that training ended with, if it did.
+      checkpoints: The folder of checkpoints, with one named `best` in it.
+      train_events: The folder of TensorBoard event files of training.
+      eval_events: The folder of TensorBoard event files of evaluation.
+      lock_file: The lock that a training process holds.
+    """
+
+    def __init__(self, path: str | Path):
+        """Stores the paths; neither reads nor writes files."""
+        self.path = Path(path)
+        self.timestamp = self.path.name.partition("-")[0]
+        self.config_file = self.path / "config.yaml"
+        self.metrics_file = self.path / "metrics.jsonl"
+        self.restarts_file = self.path / "restarts.jsonl"
+        self.error_file = self.path / "error.txt"
+        self.checkpoints = self.path / "checkpoints"
+        self.train_events = self.path / "train"
+        self.eval_events = self.path / "eval"
+        self.lock_file = self.path / "lock"
+        self._made: list[Path] = []  # Folders that were made for this run, the outermost last.
+
+    @classmethod
+    def new(cls, logdir: str | Path, name: str) -> RunDirectory:
+        """Makes the folder of a new run, named by time and configuration.
+
+        Of several that start in the same second, each gets a folder of its own.
+
+        Args:
+          logdir: The folder for runs.
+          name: Name of a preset or path of a YAML file, of which the stem is used.
+
+        Raises:
+          UsageError: `logdir` is not writable.
+        """
+        check_writable(logdir, "--logdir")
+        missing = [path for path in (Path(logdir), *Path(logdir).parents) if not path.exists()]
+        taken = 0
+        while True:
+            timestamp = time.strftime("%Y%m%dT%H%M%S") + (f"_{taken}" if taken else "")
+            run = cls(Path(logdir) / f"{timestamp}-{Path(name).stem}")
+            try:
+                run.path.parent.mkdir(parents=True, exist_ok=True)
+                run.path.mkdir()
+            except FileExistsError:
+                taken += 1
+            except FileNotFoundError:
+                pass  # Another run that failed has just removed the logdir that it made.
+            except OSError as error:
+                raise UsageError(f"can't create {run.path}: {error.strerror}") from None
+            else:
+                run._made = [run.path, *missing]
+                return run
+
+    @classmethod
+    def existing(cls, logdir: str | Path, timestamp: str, name: str | None = None) -> RunDirectory:
+        """Finds the run that was started at `timestamp`, with the configuration `name` if given.
+
+        Raises:
+          UsageError: No run has this time, or several do.
+        """
+        stem = re.escape(Path(name).stem) if name else ".+"
+        pattern = re.compile(f"{re.escape(timestamp)}-{stem}")
+        folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
+        found = [folder for folder in folders if pattern.fullmatch(folder.name)]
+        if len(found) == 1:
+            check_writable(found[0], "--timestamp")
+            return cls(found[0])
+        wanted = f"--timestamp={timestamp}" + (f" with --config={name}" if name else "")
+        if found:
+            names = ", ".join(folder.name for folder in found)
+            raise UsageError(f"{wanted} fits several runs: {names}; add --config=NAME")
+        runs = [folder.name for folder in folders if (folder / "config.yaml").is_file()]
+        known = f"it has {', '.join(runs[-3:])}" if runs else "there are no runs"
+        raise UsageError(f"{wanted}: no such run in {logdir}; {known}")
+
+    @classmethod
+    def of(cls, path: str | Path) -> RunDirectory:
+        """Returns the run in folder `path`.
+
+        Raises:
+          UsageError: It is not the folder of a run; the message suggests one inside of it.
+        """
+        run = cls(path)
+        if run.config_file.is_file():
+            return run
+        if not run.path.is_dir():
+            raise UsageError(
+                f"--logdir={path} is not a folder; expected a run's folder such as "
+                "logdir/<time>-<config>"
+            )
+        runs = sorted(folder.parent.name for folder in run.path.glob("*/config.yaml"))
+        inside = (
+            f"did you mean {run.path / runs[-1]}?"
+            if runs
+            else "a run's folder is named <time>-<config>"
+        )
+        raise UsageError(f"--logdir={path} is not a run: it has no config.yaml; {inside}")
+
+    def prepare(self, config: Config) -> None:
+        """Creates the folder and writes the configuration, unless it is there already.
+
+        A configuration that can't be replaced, as on a full disk, issues a warning.
+
+        Raises:
+          UsageError: A new one can't be written.
+        """
+        with contextlib.suppress(UsageError):
+            if self.config_file.exists() and self.load_config() == config:
+                return
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            save_config(config, self.config_file)
+        except OSError as error:
+            message = f"can't write {self.config_file} ({error.strerror})"
+            if not self.config_file.exists():
+                raise UsageError(message) from None
+            warnings.warn(f"{message}; it keeps the earlier settings", stacklevel=2)
+
+    def discard(self) -> None:
+        """Removes the folder that `new` has made if nothing was trained in it."""
+        if not self._made:
+            return
+        for folder in (
+            self.checkpoints / BEST,
+            self.checkpoints,
+            self.train_events,
+            self.eval_events,
+        ):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        if {path.name for path in self.path.iterdir()} <= {"config.yaml", "lock"}:
+            self.config_file.unlink(missing_ok=True)
+            self.lock_file.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # Another run may use the logdir by now.
+                for folder in self._made:
+                    folder.rmdir()
+        self._made = []
+
+    @contextlib.contextmanager
+    def locked(self, config: Config) -> Iterator[None]:
+        """Holds the run's lock while it is trained, and removes what a killed process left.
+
+        A new run's folder is removed again if a UsageError ends it before anything was trained.
+
+        Args:
+          config: The experiment; settings that would change what the run learns are refused.
+
+        Raises:
+          UsageError: Another process trains the run; a setting can't be changed; or what belongs
+            to the run is no regular file.
+        """
+        if not self.path.exists():
+            self.path.mkdir(parents=True)
+            self._made = [self.path]
+        with run_lock.locked(self.lock_file):
+            try:
+                self._check_files()
+                if self.config_file.exists():
+                    check_resumption(self.load_config(), config)
+                self._remove_unfinished()
+                yield
+            except UsageError:
+                self.discard()
+                raise
+
+    def is_started(self, first_checkpoint: int) -> bool:
+        """Whether there was a checkpoint to resume from, even if it is damaged or missing now.
+
+        A run that stopped before its first checkpoint starts over, and equals one that never
+        stopped.
+
+        Args:
+          first_checkpoint: The environment step by which the first one was saved.
+        """
+        if is_used(self.checkpoints, best=False):
+            return True
+        if any(file.step > first_checkpoint for file in find_files(self.checkpoints)):
+            return True
+        last = max((row["step"] for row in read_metrics(self.metrics_file)), default=None)
+        if last is None:
+            return is_used(self.checkpoints)
+        return last > first_checkpoint
+
+    def checkpoint(self, which: str) -> Path:
+        """Finds a checkpoint and verifies it; the last one is that which a resumed run takes.
+
+        Args:
+          which: `last`, `best`, or the environment step of one of those kept.
+
+        Returns:
+          The path of its file without the suffix; the name ends with `-<step>`.
+
+        Raises:
+          UsageError: There is no such checkpoint, or none yet, or it is damaged.
+        """
+        self._check_files()
+        files = find_files(self.checkpoints)
+        if not files:
+            raise UsageError(
+                f"--logdir={self.path}: the run has no checkpoint yet; it needs to train longer"
+            )
+        if which != "last":
+            return self._named_checkpoint(which, files)
+        found = newest_intact(self.checkpoints, files)
+        if not found:
+            raise UsageError(f"--logdir={self.path}: all checkpoints of the run are damaged")
+        return found[0].path.with_suffix("")
+
+    def _named_checkpoint(self, which: str, files: list[CheckpointFile]) -> Path:
+        """Returns the path of the best checkpoint, or that of a step; see `checkpoint`."""
+        named = [
+            file for file in files if (file.is_best if which == "best" else str(file.step) == which)
+        ]
+        if not named:
+            raise UsageError(
+                f"--checkpoint={which}: the run has no such checkpoint; it has {_names(files)}"
+            )
+        try:
+            read(named[0], checksums(self.checkpoints))
+        except DamagedError as error:
+            raise UsageError(
+                f"--checkpoint={which}: the checkpoint {named[0].path} is damaged ({error}); "
+                f"there are {_names(files)}"
+            ) from None
+        return named[0].path.with_suffix("")
+
+    def load_config(self, **overrides: object) -> Config:
+        """Loads the run's configuration; `overrides` replace settings, see `load_config`."""
+        check_regular(self.config_file)
+        return load_config(str(self.config_file), **overrides)
+
+    def _check_files(self) -> None:
+        """Refuses links, pipes and devices among what belongs to the run."""
+        check_regular(self.config_file)
+        for path in (self.lock_file, self.metrics_file, self.restarts_file):
+            check_regular(path, in_place=True)
+        for folder in (self.checkpoints, self.checkpoints / BEST):
+            if check_folder(folder):
+                for pattern in ("step-*.npz", "step-*.index", "step-*.data-*", "manifest.json"):
+                    for path in folder.glob(pattern):
+                        check_regular(path)
+        for folder in (self.train_events, self.eval_events):
+            if check_folder(folder):
+                for path in folder.glob("events.out.tfevents.*"):
+                    check_regular(path, in_place=True)
+
+    def _remove_unfinished(self) -> None:
+        """Removes files that a killed process did not complete."""
+        events = (self.train_events, self.eval_events)
+        for folder in (self.path, self.checkpoints, self.checkpoints / BEST, *events):
+            for pattern in (f"*{UNFINISHED}", "unfinished", "step-*_temp"):
+                for path in folder.glob(pattern):
+                    if path.is_dir() and not path.is_symlink():
+                        shutil.rmtree(path)
+                    else:
+                        path.unlink()
+
+
+def _names(files: list[CheckpointFile]) -> str:
+    """Returns the names that checkpoints have on the command line: "best, last, 1000, 2000"."""
+    names = ["best"] if any(file.is_best for file in files) else []
+    steps = sorted({file.step for file in files})
+    return ", ".join([*names, "last", *map(str, steps)])
+
+
+def check_writable(folder: str | Path, option: str) -> None:
+    """Raises a UsageError if `folder` can't be created or written to; `option` names it."""
+    existing = Path(folder).absolute()
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise UsageError(f"{option}={folder}: {existing} is not a folder")
+    try:
+        # Permissions do not tell: root has all of them, on read-only disks, too.
+        with tempfile.TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return  # A run can be resumed on a full disk.
+        raise UsageError(
+            f"{option}={folder}: {existing} is not writable ({error.strerror})"
+        ) from None

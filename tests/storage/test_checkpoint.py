@@ -1,0 +1,306 @@
+import contextlib
+import shutil
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.errors import NonFiniteError, UsageError
+from agents.storage.checkpoint import Checkpoints, fingerprint, restore
+from agents.storage.run_directory import RunDirectory
+
+
+def make_variables(fill=0.0, size=3):
+    return {
+        "network/kernel": tf.Variable(tf.fill([size], fill)),
+        "run/steps": tf.Variable(int(fill), dtype=tf.int64),
+        "run/best": tf.Variable(fill, dtype=tf.float64),
+    }
+
+
+def write(folder, steps):
+    variables = make_variables()
+    checkpoints = Checkpoints(folder, variables)
+    for step in steps:
+        variables["run/steps"].assign(step)
+        variables["network/kernel"].assign(tf.fill([3], step / 7))
+        checkpoints.save(step)
+    return variables, checkpoints
+
+
+def steps_in(folder):
+    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob("step-*.npz"))
+
+
+def test_the_last_checkpoint_is_loaded_as_it_was_saved(tmp_path):
+    saved, _ = write(tmp_path, [100, 200])
+    loaded = make_variables()
+    assert Checkpoints(tmp_path, loaded).load()
+    assert int(loaded["run/steps"]) == 200
+    assert fingerprint(loaded) == fingerprint(saved)
+
+
+def test_without_a_checkpoint_variables_are_unchanged(tmp_path):
+    variables = make_variables(5.0)
+    assert not Checkpoints(tmp_path / "checkpoints", variables).load()
+    assert int(variables["run/steps"]) == 5
+
+
+def test_the_last_five_are_kept_across_processes(tmp_path):
+    write(tmp_path, [100, 200, 300, 400])
+    assert steps_in(tmp_path) == [100, 200, 300, 400]
+    write(tmp_path, [500, 600, 700])
+    assert steps_in(tmp_path) == [300, 400, 500, 600, 700]
+
+
+def test_the_best_is_kept_separately_from_the_last(tmp_path):
+    variables, checkpoints = write(tmp_path, [100])
+    checkpoints.save(100, best=True)
+    for step in range(200, 900, 100):
+        checkpoints.save(step)
+    assert steps_in(tmp_path / "best") == [100]
+    Checkpoints(tmp_path, variables).save(900, best=True)
+    assert steps_in(tmp_path / "best") == [900]
+    assert steps_in(tmp_path) == [400, 500, 600, 700, 800]
+
+
+def test_a_step_may_be_saved_again_after_a_resume(tmp_path):
+    write(tmp_path, [100, 200])
+    variables, _ = write(tmp_path, [200])
+    variables["run/steps"].assign(0)
+    assert Checkpoints(tmp_path, variables).load()
+    assert int(variables["run/steps"]) == 200
+    assert steps_in(tmp_path) == [100, 200]
+
+
+def test_a_run_may_be_moved(tmp_path):
+    write(tmp_path / "here", [100])
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    variables = make_variables()
+    assert Checkpoints(tmp_path / "there", variables).load()
+    assert int(variables["run/steps"]) == 100
+
+
+def test_files_of_a_process_killed_while_saving_are_ignored(tmp_path):
+    write(tmp_path, [100])
+    (tmp_path / "step-200_temp").mkdir()
+    (tmp_path / "step-200_temp" / "part-00000-of-00001.data-00000-of-00001").write_bytes(b"half")
+    (tmp_path / "step-200.data-00000-of-00001").write_bytes(b"half")
+    variables = make_variables()
+    assert Checkpoints(tmp_path, variables).load()
+    assert int(variables["run/steps"]) == 100
+    variables, _ = write(tmp_path, [200])
+    assert Checkpoints(tmp_path, make_variables()).load()
+
+
+@pytest.mark.parametrize("change", ["shape", "missing", "new"])
+def test_variables_that_do_not_fit_are_refused(tmp_path, change):
+    write(tmp_path, [100])
+    variables = make_variables(size=4 if change == "shape" else 3)
+    if change == "missing":
+        del variables["run/best"]
+    if change == "new":
+        variables["run/worst"] = tf.Variable(0.0)
+    with pytest.raises(UsageError, match="does not fit") as caught:
+        Checkpoints(tmp_path, variables).load()
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_without_an_intact_checkpoint_training_does_not_start_over(tmp_path):
+    write(tmp_path, [100])
+    (tmp_path / "step-100.npz").write_bytes(b"")
+    variables = make_variables(5.0)
+    with pytest.warns(UserWarning, match="no checkpoint .* step-100.npz"):
+        with pytest.raises(UsageError, match="start over") as caught:
+            Checkpoints(tmp_path, variables).load()
+    assert len(str(caught.value).splitlines()) <= 3
+    (tmp_path / "step-100.npz").unlink()
+    with pytest.warns(UserWarning, match="missing"), pytest.raises(UsageError):
+        Checkpoints(tmp_path, variables).load()
+    with pytest.raises(UsageError):
+        Checkpoints(tmp_path / "empty", variables).load(required=True)
+    assert int(variables["run/steps"]) == 5
+
+
+def flip(data, position):
+    position = int(position * len(data))
+    return data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :]
+
+
+FRACTIONS = [0, 0.003, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.99]
+DAMAGES = {
+    **{f"cut {at}": lambda data, at=at: data[: int(at * len(data))] for at in FRACTIONS},
+    **{f"flip {at}": lambda data, at=at: flip(data, at) for at in FRACTIONS},
+    **{
+        f"zero {at}": lambda data, at=at: data[: int(at * len(data))].ljust(len(data), b"\0")
+        for at in FRACTIONS
+    },
+    "other bytes": lambda data: b"damaged",
+    "longer": lambda data: data + data,
+}
+
+
+@pytest.mark.parametrize("manifest", ["intact", "missing", "cut", "of others", "JSON", "listing"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_damage_never_loads_a_wrong_value(tmp_path, manifest):
+    """A state that was saved is loaded, or none, whatever is damaged."""
+    folder = tmp_path / "intact"
+    write(folder, [100, 200, 300])
+    states = {}
+    for step in (100, 200, 300):
+        variables = make_variables()
+        variables["run/steps"].assign(step)
+        variables["network/kernel"].assign(tf.fill([3], step / 7))
+        states[fingerprint(variables)] = step
+    text = (folder / "manifest.json").read_text()
+    manifests = {
+        "intact": text,
+        "missing": None,
+        "cut": text[:-20],
+        "of others": text.replace("a", "b"),
+        "JSON": "[[1, 2]]",
+        "listing": text.replace("step-300.npz", "step-400.npz"),
+    }
+    for name, damage in {**DAMAGES, "swap": None, "delete": None}.items():
+        damaged = tmp_path / name
+        shutil.copytree(folder, damaged)
+        newest = damaged / "step-300.npz"
+        if damage:
+            newest.write_bytes(damage(newest.read_bytes()))
+        else:
+            newest.unlink()
+            if name == "swap":
+                (damaged / "step-200.npz").rename(newest)
+        (damaged / "manifest.json").unlink()
+        if manifests[manifest] is not None:
+            (damaged / "manifest.json").write_text(manifests[manifest])
+        variables = make_variables(5.0)
+        before = fingerprint(variables)
+        try:
+            Checkpoints(damaged, variables).load()
+        except UsageError:
+            assert manifest == "of others"  # Their checksums fit no checkpoint.
+            assert fingerprint(variables) == before
+            continue
+        step = states[fingerprint(variables)]
+        assert step == int(variables["run/steps"])
+        last = RunDirectory(damaged)
+        last.checkpoints = damaged
+        assert last.checkpoint("last").name == f"step-{step}"  # As `visualize` finds it.
+        # Any byte counts if the manifest lists the file, otherwise those of values.
+        assert step in ({100, 200} if manifest == "intact" else {100, 200, 300}), name
+
+
+def test_a_skipped_checkpoint_is_named_and_replaced_later(tmp_path):
+    write(tmp_path, [100, 200, 300, 400, 500])
+    for step in (400, 500):
+        (tmp_path / f"step-{step}.npz").write_bytes(b"damaged")
+    variables = make_variables()
+    checkpoints = Checkpoints(tmp_path, variables)
+    with pytest.warns(UserWarning, match="step-500.npz .*step-400.npz .*; step-300.npz is used"):
+        assert checkpoints.load()
+    for step in (350, 400):
+        variables["run/steps"].assign(step)
+        checkpoints.save(step)
+    assert steps_in(tmp_path) == [100, 200, 300, 350, 400]
+    assert checkpoints.load() and int(variables["run/steps"]) == 400
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_values_that_are_not_finite_are_never_saved(tmp_path, value):
+    variables, checkpoints = write(tmp_path, [100])
+    variables["network/kernel"].assign([1.0, value, 2.0])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(NonFiniteError, match="network/kernel .* step 200"):
+        checkpoints.save(200)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_given_values_are_saved_instead_of_those_of_the_variables(tmp_path):
+    variables, checkpoints = write(tmp_path, [100])
+    values = {name: variable.numpy() for name, variable in variables.items()}
+    variables["network/kernel"].assign([9.0, 9.0, 9.0])
+    thread = threading.Thread(target=checkpoints.save, args=(150,), kwargs={"values": values})
+    thread.start()
+    thread.join()
+    assert checkpoints.load()
+    np.testing.assert_array_equal(variables["network/kernel"], values["network/kernel"])
+
+
+def test_all_types_and_names_are_loaded_as_they_were_saved(tmp_path):
+    def make(fill):
+        names = ("a/b.c %", "file", "\u00fc", "@step", "step", "x/..")
+        dtypes = ("float32", "bfloat16", "int8", "bool", "uint64", "complex64")
+        shapes = ([2, 3], [4], [], [1, 0], [1], [2])
+        return {
+            name: tf.Variable(tf.cast(tf.fill(shape, fill), dtype))
+            for name, dtype, shape in zip(names, dtypes, shapes, strict=True)
+        }
+
+    saved, loaded = make(1.0), make(0.0)
+    Checkpoints(tmp_path, saved).save(7)
+    assert Checkpoints(tmp_path, loaded).load()
+    assert fingerprint(loaded) == fingerprint(saved)
+
+
+def write_with_tensorflow(folder, step):
+    """As earlier versions did."""
+    variables = make_variables()
+    variables["run/steps"].assign(step)
+    variables["run/best"].assign(-np.inf)
+    named = {name.replace("/", "."): variable for name, variable in variables.items()}
+    checkpoint = tf.train.Checkpoint(**named)
+    manager = tf.train.CheckpointManager(checkpoint, str(folder), 5, checkpoint_name="step")
+    manager.save(checkpoint_number=step)
+
+
+def test_checkpoints_of_earlier_versions_are_loaded(tmp_path):
+    for step in (100, 200):
+        write_with_tensorflow(tmp_path, step)
+    variables = make_variables()
+    checkpoints = Checkpoints(tmp_path, variables)
+    assert checkpoints.load() and int(variables["run/steps"]) == 200
+    assert float(variables["run/best"]) == np.finfo(np.float64).min
+    part = {"network/kernel": tf.Variable(tf.ones([3]))}
+    restore(tmp_path / "step-100", part)
+    assert not part["network/kernel"].numpy().any()
+    data = tmp_path / "step-200.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:4])
+    with pytest.warns(UserWarning, match="step-200.index .*step-100.index is used instead"):
+        assert checkpoints.load()
+    assert int(variables["run/steps"]) == 100
+    for step in (200, 300, 400, 500, 600, 700):
+        checkpoints.save(step)
+    assert steps_in(tmp_path) == [300, 400, 500, 600, 700]
+    assert not list(tmp_path.glob("step-*.index")) + list(tmp_path.glob("step-*.data*"))
+
+
+def test_a_full_disk_loses_nothing_but_that_checkpoint(small_disk):
+    variables = make_variables(size=10_000)
+    checkpoints = Checkpoints(small_disk, variables)
+    assert checkpoints.save(100)
+    fill = small_disk / "fill"
+    with contextlib.suppress(OSError), fill.open("wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.warns(UserWarning, match="step 200 could not be saved .*No space") as issued:
+        assert not checkpoints.save(200)
+    assert len(issued) == 1
+    assert {path.name for path in small_disk.iterdir()} == {"fill", "manifest.json", "step-100.npz"}
+    assert checkpoints.load()
+    fill.unlink()
+    assert checkpoints.save(300)
+    assert steps_in(small_disk) == [100, 300]
+
+
+def test_fingerprints_differ_for_the_smallest_differences():
+    variables = make_variables(1.0)
+    same = fingerprint(variables)
+    assert (
+        same == fingerprint(dict(reversed(variables.items()))) == fingerprint(make_variables(1.0))
+    )
+    variables["network/kernel"].assign([1.0, 1.0, np.nextafter(np.float32(1), np.float32(2))])
+    assert fingerprint(variables) != same
+    assert fingerprint({"a": tf.Variable([0.0])}) != fingerprint({"a": tf.Variable([-0.0])})
+    assert fingerprint({"a": tf.Variable(0.0)}) != fingerprint({"b": tf.Variable(0.0)})

@@ -1,0 +1,307 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from agents.errors import UsageError
+from agents.settings.config_file import load_config
+from agents.storage.checkpoint_files import write
+from agents.storage.run_directory import RunDirectory, check_writable
+
+
+def make_runs(logdir, *names):
+    for name in names:
+        RunDirectory(logdir / name).prepare(load_config("pendulum"))
+
+
+def refused(function, *arguments):
+    with pytest.raises(UsageError) as caught:
+        function(*arguments)
+    assert len(str(caught.value).splitlines()) <= 3
+    return str(caught.value)
+
+
+def test_a_new_run_is_named_after_time_and_configuration(tmp_path):
+    run = RunDirectory.new(tmp_path / "logs", "configs/mine.yaml")
+    assert run.path.parent == tmp_path / "logs"
+    assert re.fullmatch(r"\d{8}T\d{6}-mine", run.path.name)
+    assert list(run.path.parent.iterdir()) == [run.path]
+
+
+def test_runs_of_the_same_second_have_different_folders(tmp_path):
+    paths = set()
+    for _ in range(5):
+        run = RunDirectory.new(tmp_path, "pendulum")
+        run.prepare(load_config("pendulum"))
+        paths.add(run.path)
+    assert len(paths) == 5
+    for path in paths:
+        timestamp = path.name.removesuffix("-pendulum")
+        assert RunDirectory.existing(tmp_path, timestamp).path == path
+
+
+def test_paths_of_files(tmp_path):
+    run = RunDirectory(tmp_path / "20260131T120000-pendulum")
+    run.prepare(load_config("pendulum", seed=3))
+    names = ("config_file", "metrics_file", "checkpoints", "train_events", "eval_events")
+    paths = [getattr(run, name).relative_to(run.path).as_posix() for name in names]
+    assert paths == ["config.yaml", "metrics.jsonl", "checkpoints", "train", "eval"]
+    assert run.load_config() == load_config("pendulum", seed=3)
+    assert run.load_config(steps=7) == load_config("pendulum", seed=3, steps=7)
+
+
+def test_an_existing_run_is_found_by_its_time(tmp_path):
+    make_runs(
+        tmp_path,
+        "20260131T120000-pendulum",
+        "20260131T120000_1-pendulum",
+        "20260131T120001-cartpole",
+    )
+    found = RunDirectory.existing(tmp_path, "20260131T120000")
+    assert found.path == tmp_path / "20260131T120000-pendulum"
+    assert (
+        RunDirectory.existing(tmp_path, "20260131T120001", "cartpole").path.name
+        == "20260131T120001-cartpole"
+    )
+
+
+def test_an_ambiguous_time_needs_the_configuration(tmp_path):
+    make_runs(tmp_path, "20260131T120000-pendulum", "20260131T120000-cartpole")
+    message = refused(RunDirectory.existing, tmp_path, "20260131T120000")
+    assert "several" in message and "--config" in message
+    assert (
+        RunDirectory.existing(tmp_path, "20260131T120000", "cartpole").path.name
+        == "20260131T120000-cartpole"
+    )
+
+
+def test_a_missing_run_is_refused_and_others_are_suggested(tmp_path):
+    assert "there are no runs" in refused(
+        RunDirectory.existing, tmp_path / "nowhere", "20260131T120000"
+    )
+    make_runs(tmp_path, "20260131T120000-pendulum")
+    message = refused(RunDirectory.existing, tmp_path, "20260131T120001")
+    assert "--timestamp=20260131T120001" in message and "20260131T120000-pendulum" in message
+    assert "--config=cartpole" in refused(
+        RunDirectory.existing, tmp_path, "20260131T120000", "cartpole"
+    )
+
+
+def test_a_time_is_not_a_pattern(tmp_path):
+    make_runs(tmp_path, "20260131T120000-pendulum")
+    for pattern in (".*", "2026*", "20260131T12000", "20260131T120000-pendulum"):
+        refused(RunDirectory.existing, tmp_path, pattern)
+
+
+def test_a_folder_of_no_run_is_refused(tmp_path):
+    assert "not a folder" in refused(RunDirectory.of, tmp_path / "nowhere")
+    assert "is not a run" in refused(RunDirectory.of, tmp_path)
+    make_runs(tmp_path, "20260131T120000-pendulum")
+    assert "did you mean" in refused(RunDirectory.of, tmp_path)
+    path = tmp_path / "20260131T120000-pendulum"
+    assert RunDirectory.of(path).path == path
+
+
+def save_checkpoints(run, *steps, best):
+    for step in steps:
+        write(run.checkpoints, step, {"a": np.zeros(3)}, best=False)
+    write(run.checkpoints, best, {"a": np.zeros(3)}, best=True)
+
+
+def test_checkpoints_are_found_by_name(tmp_path):
+    run = RunDirectory(tmp_path)
+    assert "no checkpoint yet" in refused(run.checkpoint, "last")
+    save_checkpoints(run, 800, 900, 1000, best=500)
+    folder = run.checkpoints
+    assert run.checkpoint("last") == folder / "step-1000"
+    assert run.checkpoint("best") == folder / "best" / "step-500"
+    assert run.checkpoint("900") == folder / "step-900"
+    assert run.checkpoint("500") == folder / "best" / "step-500"
+    message = refused(run.checkpoint, "700")
+    assert "700" in message and "best, last, 500, 800, 900, 1000" in message
+
+
+def test_the_last_checkpoint_is_the_last_intact_one(tmp_path):
+    run = RunDirectory(tmp_path)
+    save_checkpoints(run, 800, 900, 1000, best=500)
+    (run.checkpoints / "step-1000.npz").write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="step-1000.npz .*step-900.npz is used instead"):
+        assert run.checkpoint("last") == run.checkpoints / "step-900"
+    message = refused(run.checkpoint, "1000")
+    assert "step-1000.npz is damaged" in message
+    for step in (800, 900):
+        (run.checkpoints / f"step-{step}.npz").unlink()
+    with pytest.warns(UserWarning, match="step-1000.npz .*best/step-500.npz is used instead"):
+        assert run.checkpoint("last") == run.checkpoints / "best" / "step-500"
+    (run.checkpoints / "best" / "step-500.npz").write_bytes(b"")
+    with pytest.warns(UserWarning, match="no checkpoint"):
+        assert "all checkpoints of the run are damaged" in refused(run.checkpoint, "last")
+
+
+@pytest.mark.parametrize(
+    ("rows", "scheduled", "best", "is_started"),
+    [
+        ([], False, False, False),
+        ([50, 100], False, False, False),
+        ([50, 150], False, False, True),
+        ([50], True, False, True),
+        ([50], False, True, False),  # It starts over, as the run that never stopped.
+        ([], False, True, True),
+        ([50, 150], False, True, True),
+    ],
+)
+def test_a_run_is_started_after_its_first_checkpoint(tmp_path, rows, scheduled, best, is_started):
+    run = RunDirectory(tmp_path)
+    run.metrics_file.write_text("".join(json.dumps({"step": step}) + "\n" for step in rows))
+    for which in [which for which, is_there in ((False, scheduled), (True, best)) if is_there]:
+        write(run.checkpoints, 50, {"a": np.zeros(3)}, best=which)
+    assert run.is_started(100) == is_started
+    for path in run.checkpoints.glob("**/*.npz"):
+        path.unlink()  # The manifest still lists it.
+    assert run.is_started(100) == is_started
+
+
+def test_runs_started_at_once_in_several_processes_have_different_folders(tmp_path):
+    code = (
+        "import sys; from agents.storage.run_directory import RunDirectory\n"
+        "sys.stdin.read(1); print(RunDirectory.new(sys.argv[1], 'pendulum').path)"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, tmp_path / "logs"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    paths = {process.communicate("x")[0] for process in processes}
+    assert len(paths) == 4 == len(list((tmp_path / "logs").iterdir()))
+
+
+def test_a_new_run_in_which_nothing_was_trained_can_be_discarded(tmp_path):
+    logdir = tmp_path / "some" / "logs"
+    run = RunDirectory.new(logdir, "pendulum")
+    with pytest.raises(UsageError), run.locked(load_config("pendulum")):
+        run.prepare(load_config("pendulum"))
+        raise UsageError("no such environment")
+    assert list(tmp_path.iterdir()) == []
+    run = RunDirectory.new(logdir, "pendulum")
+    run.prepare(load_config("pendulum"))
+    run.metrics_file.write_text("{}")
+    run.discard()
+    assert run.config_file.exists()
+    RunDirectory(run.path).discard()  # Not a new one.
+    assert run.config_file.exists()
+
+
+def test_a_locked_run_is_refused_and_stays(tmp_path):
+    run = RunDirectory.new(tmp_path, "pendulum")
+    config = load_config("pendulum")
+    with run.locked(config):
+        with pytest.raises(UsageError, match=f"trained by process {os.getpid()} on host"):
+            with RunDirectory(run.path).locked(config):
+                pytest.fail("it is locked")
+        assert run.path.is_dir()
+    with run.locked(config):
+        pass
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.prepare(load_config("pendulum"))
+    save_checkpoints(run, 800, best=800)
+    kept = set(tmp_path.rglob("*"))
+    (run.checkpoints / "step-900_temp").mkdir()
+    (run.checkpoints / "step-900_temp" / "part").touch()
+    for path in (run.checkpoints / "best", run.path):
+        (path / "step-900.npz.unfinished").touch()
+    run.train_events.mkdir()
+    (run.train_events / "unfinished").touch()
+    with run.locked(load_config("pendulum")):
+        pass
+    assert set(tmp_path.rglob("*")) == kept | {run.train_events, run.lock_file}
+
+
+def test_the_configuration_is_only_written_if_it_changes(tmp_path):
+    run = RunDirectory(tmp_path)
+    config = load_config("pendulum")
+    run.prepare(config)
+    before = run.config_file.stat()
+    run.prepare(config)
+    assert run.config_file.stat() == before
+    run.prepare(load_config("pendulum", steps=5))
+    assert run.load_config().steps == 5
+
+
+OUTSIDE = ("lock", "config.yaml", "metrics.jsonl", "checkpoints/manifest.json",
+           "checkpoints/step-800.npz", "checkpoints/best/step-800.npz", "train/events.out.tfevents.1",
+           "checkpoints", "checkpoints/best", "eval")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["symlink", "pipe", "hard link"])
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_no_file_of_the_run_is_refused_by_name(tmp_path, name, kind):
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(load_config("pendulum"))
+    save_checkpoints(run, 800, best=800)
+    for folder in (run.train_events, run.eval_events):
+        folder.mkdir()
+    path, outside = run.path / name, tmp_path / "outside"
+    is_folder = path.is_dir()
+    if path.exists():
+        path.rename(outside)
+    else:
+        outside.write_bytes(b"precious")
+    content = outside.read_bytes() if outside.is_file() else os.listdir(outside)
+    if kind == "symlink":
+        path.symlink_to(outside)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif is_folder or name.startswith(("config", "checkpoints")):
+        return  # Folders have no hard links, and these files are replaced.
+    else:
+        os.link(outside, path)
+    with pytest.raises(UsageError, match=name) as caught:
+        with run.locked(load_config("pendulum")):
+            pass
+    assert len(str(caught.value).splitlines()) <= 3
+    assert (outside.read_bytes() if outside.is_file() else os.listdir(outside)) == content
+    if kind == "symlink" and name != "lock":
+        with pytest.raises(UsageError, match=name):
+            run.checkpoint("last")
+
+
+def test_a_run_whose_folder_is_a_link_can_be_used(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(load_config("pendulum"))
+    save_checkpoints(run, 800, best=800)
+    (tmp_path / "link").symlink_to(run.path)
+    linked = RunDirectory(tmp_path / "link")
+    with linked.locked(load_config("pendulum", steps=7)):
+        assert linked.checkpoint("last").name == "step-800"
+
+
+def test_a_logdir_below_a_file_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    for logdir in (tmp_path / "file", tmp_path / "file" / "logs"):
+        message = refused(RunDirectory.new, logdir, "pendulum")
+        assert f"--logdir={logdir}" in message and "not a folder" in message
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="needs a folder in which not even root can create files"
+)
+def test_a_folder_that_is_not_writable_is_refused():
+    assert "--logdir=/proc/logs: /proc is not writable" in refused(
+        check_writable, "/proc/logs", "--logdir"
+    )
+
+
+def test_finding_a_run_does_not_import_tensorflow():
+    code = "import sys, agents.storage.run_directory; sys.exit('tensorflow' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
