@@ -62,6 +62,7 @@ def training_loop(
     with (
         contextlib.closing(Metrics(run, learner.step)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
+        _writing_restarts(metrics, learner),
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
     ):
 
@@ -108,3 +109,12 @@ def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -
         console.update(step, scalars)
     if due(config.histogram_interval):
         metrics.histograms(step, learner.arrays())
+
+
+@contextlib.contextmanager
+def _writing_restarts(metrics: Metrics, learner: Learner) -> Iterator[None]:
+    """Writes the restarts of an iteration that failed, too."""
+    try:
+        yield
+    finally:
+        metrics.restarts(learner.step, learner.take_restarts())

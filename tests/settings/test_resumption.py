@@ -9,10 +9,13 @@ OTHER = {
     "steps": 7,
     "eval_interval": 7,
     "eval_episodes": 7,
+    "env_restarts": {"limit": 7},
     "log_interval": 7,
     "histogram_interval": 0,
     "info_keys": ["speed"],
     "num_processes": 1,
+    "on_nonfinite": "skip",
+    "start_timeout": 7,
     "step_timeout": 7,
     "threads": 2,
 }
