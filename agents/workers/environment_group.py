@@ -98,7 +98,7 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: An environment raised.
         """
-        arrays, busy, autoreset, pid = self._arrays, self.busy, self._autoreset, os.getpid()
+        arrays, busy, autoreset, depth = self._arrays, self.busy, self._autoreset, fork_depth
         infos: RowInfos = []
         # Copies [N, ...], because an environment may keep its action when the row is overwritten.
         actions = [
@@ -112,7 +112,7 @@ class EnvironmentGroup:
                 busy[0] = env
                 row = self._start + env
                 observ, reward, terminated, truncated, info = environment.step(action)
-                _check_process(pid)
+                _check_depth(depth)
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated
@@ -123,7 +123,7 @@ class EnvironmentGroup:
                 elif terminated or truncated:
                     self._write(arrays.final_observ, row, observ)
                     observ, reset_info = environment.reset()
-                    _check_process(pid)
+                    _check_depth(depth)
                     infos.append((row, reset_info, info))
                 self._write(arrays.observ, row, observ)
                 env += 1
@@ -144,7 +144,7 @@ class EnvironmentGroup:
           EnvironmentRaisedError: An environment raised, or returned an observation of another shape
             than its space's.
         """
-        arrays, pid = self._arrays, os.getpid()
+        arrays, depth = self._arrays, fork_depth
         infos: RowInfos = []
         for env, environment in enumerate(self.envs):
             row = self._start + env
@@ -154,7 +154,7 @@ class EnvironmentGroup:
             seed = int(arrays.seed[row])
             try:
                 observ, info = environment.reset(seed=None if seed < 0 else seed, options=options)
-                _check_process(pid)
+                _check_depth(depth)
                 self._check_shapes(observ)
                 self._write(arrays.observ, row, observ)
             except (Exception, SystemExit) as error:
@@ -224,10 +224,10 @@ class EnvironmentGroup:
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns what `function` returns; translates what it raises."""
-        self.busy[0], pid = env, os.getpid()
+        self.busy[0], depth = env, fork_depth
         try:
             result = function()
-            _check_process(pid)
+            _check_depth(depth)
             return result
         except (Exception, SystemExit) as error:
             raise self._as_environment_error(env, action, error) from error
@@ -242,6 +242,17 @@ class EnvironmentGroup:
         )
 
 
-def _check_process(pid: int) -> None:
-    if os.getpid() != pid:
+def _check_depth(depth: int) -> None:
+    if fork_depth != depth:
         raise ForkedProcessError("an environment's call returned in a process that it forked")
+
+
+def _count_fork() -> None:
+    global fork_depth
+    fork_depth += 1
+
+
+# Number of forks between this process and the one that imported this module. The id of the process
+# would tell as much, but asking for it after every step takes longer.
+fork_depth = 0
+os.register_at_fork(after_in_child=_count_fork)

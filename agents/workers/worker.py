@@ -28,6 +28,7 @@ from agents.shared_memory.channel import (
 from agents.shared_memory.plain_messages import as_plain, dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
+from agents.workers import environment_group
 from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup
 
@@ -56,7 +57,6 @@ class Worker:
     def __init__(self, channel: Channel):
         """Stores the worker's side of the channel."""
         self._channel = channel
-        self._pid = os.getpid()
 
     def start(self, constructors: list[EnvConstructor], start: int) -> list[PlainData]:
         """Constructs the environments and returns their descriptions, encoded.
@@ -92,7 +92,7 @@ class Worker:
         for sequence in itertools.count(1):
             channel.wait_count(sequence, deadline=None)
             status, data = self._execute(channel.words[COMMAND], sequence)
-            if os.getpid() != self._pid:
+            if environment_group.fork_depth:
                 # A process that an environment forked left its call: it is no worker.
                 if status == EXCEPTION:
                     sys.stderr.write(loads(data)[1])
@@ -154,13 +154,13 @@ def main(words: int, doorbell: int, messages: int) -> None:
         socket.socket(fileno=messages),
         parent=False,
     )
-    worker, pid = Worker(channel), os.getpid()
+    worker = Worker(channel)
     try:
         worker.serve()
     except ChannelClosed:
         pass  # The parent closed it, or is gone.
     finally:
-        if os.getpid() != pid:
+        if environment_group.fork_depth:
             # A process that an environment forked: the environments are not its own.
             traceback.print_exc()
             os._exit(1)
