@@ -112,7 +112,8 @@ class EnvironmentGroup:
                 busy[0] = env
                 row = self._start + env
                 observ, reward, terminated, truncated, info = environment.step(action)
-                _check_depth(depth)
+                if fork_depth != depth:
+                    raise ForkedProcessError
                 arrays.reward[row] = reward
                 arrays.terminated[row] = terminated
                 arrays.truncated[row] = truncated

@@ -25,7 +25,7 @@ from agents.shared_memory.channel import (
     check_length,
     map_words,
 )
-from agents.shared_memory.plain_messages import as_plain, dumps, loads
+from agents.shared_memory.plain_messages import dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
 from agents.workers import environment_group
@@ -114,7 +114,7 @@ class Worker:
             if command == METHOD:
                 return RESULT, self._call_method(sequence)
             infos = self.group.step() if command == STEP else self.group.reset()
-            return (RESULT, _dump(as_plain(infos))) if infos else (DONE, b"")
+            return (RESULT, _dump(infos, describe=True)) if infos else (DONE, b"")
         except EnvironmentRaisedError as error:
             return EXCEPTION, _dump(
                 (error.summary, error.traceback_text, error.env_index, error.type_name)
@@ -130,12 +130,12 @@ class Worker:
         data, descriptors = self._channel.receive(sequence, deadline=None)
         owner, name, arguments = cloudpickle.loads(data)
         result = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
-        return _dump(as_plain(result) if name == "reset" else result)
+        return _dump(result, describe=name == "reset")
 
 
-def _dump(content: PlainData) -> bytes:
+def _dump(content: PlainData, describe: bool = False) -> bytes:
     """Returns the message of plain data; raises MessageError if it is too long."""
-    data = dumps(content)
+    data = dumps(content, describe)
     check_length(len(data))
     return data
 
