@@ -20,6 +20,7 @@ from typing import NoReturn
 _PR_SET_PDEATHSIG = 1
 
 _watcher: int | None = None
+_home = 0  # The group of the parent.
 
 
 def lead_group(parent: int, descriptors: Sequence[int]) -> None:
@@ -31,7 +32,8 @@ def lead_group(parent: int, descriptors: Sequence[int]) -> None:
       parent: Id of the parent; if it is gone, this process exits.
       descriptors: Open files, which the watcher closes, besides the standard ones.
     """
-    global _watcher
+    global _watcher, _home
+    _home = os.getpgrp()
     _set_death_signal(signal.SIGKILL)
     os.setpgid(0, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # It may still print to the terminal.
@@ -46,10 +48,14 @@ def lead_group(parent: int, descriptors: Sequence[int]) -> None:
 
 
 def release_group() -> None:
-    """Ends the watcher, so that a worker that exits normally leaves no process to be reaped."""
+    """Kills what is left of the group, so that a worker that exits leaves no process to be reaped.
+
+    If the parent is gone, the watcher does it.
+    """
     if _watcher is not None:
-        with contextlib.suppress(ProcessLookupError, ChildProcessError):
-            os.kill(_watcher, signal.SIGKILL)
+        with contextlib.suppress(PermissionError, ProcessLookupError, ChildProcessError):
+            os.setpgid(0, _home)
+            os.killpg(os.getpid(), signal.SIGKILL)
             os.waitpid(_watcher, 0)
 
 

@@ -30,15 +30,19 @@ class NotPlainError(TypeError):
     """A value that is not plain data, or bytes that are no message of plain data."""
 
 
-def dumps(value: Value) -> bytes:
+def dumps(value: Value, describe: bool = False) -> bytes:
     """Returns a plain value as bytes.
+
+    Args:
+      value: The value.
+      describe: Whether to send strings for parts that are not plain; see `as_plain`.
 
     Raises:
       NotPlainError: A part of the value is not plain; the message names its type.
     """
-    _map_parts(value, _refuse)
+    plain = _map_parts(value, _describe if describe else _refuse)
     buffer = io.BytesIO()
-    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(plain)
     return buffer.getvalue()
 
 

@@ -37,8 +37,6 @@ RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]
 
 T = TypeVar("T")
 
-_FORKED = "an environment's call returned in a process that it forked"
-
 
 class ForkedProcessError(BaseException):
     """An environment's call returned a second time, in a process that the environment forked.
@@ -115,7 +113,7 @@ class EnvironmentGroup:
             the `others` and with the `infos` of those that did not.
         """
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
-        getpid, pid = os.getpid, os.getpid()
+        depth = fork_depth
         dtype, shape, first_leaf = self._check.dtype, self._check.shape, rows.observ[0]
         infos: RowInfos = []
         failures: dict[int, EnvironmentRaisedError] = {}
@@ -128,8 +126,8 @@ class EnvironmentGroup:
                 for environment, action in turns:
                     busy[0] = env
                     observ, reward, terminated, truncated, info = environment.step(action)
-                    if getpid() != pid:
-                        raise ForkedProcessError(_FORKED)
+                    if fork_depth != depth:
+                        raise ForkedProcessError
                     # The usual types are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
@@ -158,7 +156,7 @@ class EnvironmentGroup:
                         self._write(rows.observ, env, observ)
                     env += 1
             except (Exception, SystemExit) as error:
-                _check_process(pid)
+                _check_depth(depth)
                 failures[env] = self._as_environment_error(env, "step", error)
                 env += 1
         self._check_numbers(failures, any_done=bool(infos))
@@ -204,17 +202,17 @@ class EnvironmentGroup:
 
     def _reset(self, env: int, options: Options | None = None) -> Info:
         """Resets an environment with its row's seed, writes its row and returns its info."""
-        rows, seed, pid = self._rows, int(self._rows.seed[env]), os.getpid()
+        rows, seed, depth = self._rows, int(self._rows.seed[env]), fork_depth
         self.busy[0] = env
         try:
             observ, info = unpack_reset(
                 self.envs[env].reset(seed=None if seed < 0 else seed, options=options)
             )
-            _check_process(pid)
+            _check_depth(depth)
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
         except (Exception, SystemExit) as error:
-            _check_process(pid)
+            _check_depth(depth)
             raise self._as_environment_error(env, "reset", error) from error
         rows.reward[env] = 0
         for numbers in rows.info.values():
@@ -225,9 +223,9 @@ class EnvironmentGroup:
     def _end_episode(self, env: int, final_observ: NestedArray) -> tuple[NestedArray, Info]:
         """Writes the final observation, leaves [...], and resets the environment."""
         self._write(self._rows.final_observ, env, final_observ)
-        pid = os.getpid()
+        depth = fork_depth
         returned = unpack_reset(self.envs[env].reset())
-        _check_process(pid)
+        _check_depth(depth)
         return returned
 
     def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
@@ -307,10 +305,10 @@ class EnvironmentGroup:
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns what `function` returns; translates what it raises."""
-        self.busy[0], pid = env, os.getpid()
+        self.busy[0], depth = env, fork_depth
         try:
             result = function()
-            _check_process(pid)
+            _check_depth(depth)
             return result
         except (Exception, SystemExit) as error:
             raise self._as_environment_error(env, action, error) from error
@@ -329,6 +327,17 @@ class EnvironmentGroup:
         return failure
 
 
-def _check_process(pid: int) -> None:
-    if os.getpid() != pid:
-        raise ForkedProcessError(_FORKED)
+def _check_depth(depth: int) -> None:
+    if fork_depth != depth:
+        raise ForkedProcessError("an environment's call returned in a process that it forked")
+
+
+def _count_fork() -> None:
+    global fork_depth
+    fork_depth += 1
+
+
+# Number of forks between this process and the one that imported this module. The id of the process
+# would tell as much, but asking for it after every step takes longer.
+fork_depth = 0
+os.register_at_fork(after_in_child=_count_fork)

@@ -25,9 +25,10 @@ from agents.shared_memory.channel import (
     check_length,
     map_words,
 )
-from agents.shared_memory.plain_messages import as_plain, dumps, loads
+from agents.shared_memory.plain_messages import dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
+from agents.workers import environment_group
 from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup
 
@@ -56,7 +57,6 @@ class Worker:
     def __init__(self, channel: Channel):
         """Stores the worker's side of the channel."""
         self._channel = channel
-        self._pid = os.getpid()
 
     def start(self, constructors: list[EnvConstructor], start: int) -> list[PlainData]:
         """Constructs the environments and returns their descriptions, encoded.
@@ -92,7 +92,7 @@ class Worker:
         for sequence in itertools.count(1):
             channel.wait_count(sequence, deadline=None)
             status, data = self._execute(channel.words[COMMAND], sequence)
-            if os.getpid() != self._pid:
+            if environment_group.fork_depth:
                 # A process that an environment forked left its call: it is no worker.
                 if status == EXCEPTION:
                     sys.stderr.write(loads(data)[0][0][1])
@@ -114,7 +114,7 @@ class Worker:
             if command == METHOD:
                 return RESULT, self._call_method(sequence)
             infos = self.group.step() if command == STEP else self.group.reset()
-            return (RESULT, _dump(as_plain(infos))) if infos else (DONE, b"")
+            return (RESULT, _dump(infos, describe=True)) if infos else (DONE, b"")
         except EnvironmentRaisedError as error:
             return EXCEPTION, _dump((error.records(), as_plain(error.infos)))
         except ChannelClosed:
@@ -129,12 +129,12 @@ class Worker:
         data, descriptors = self._channel.receive(sequence, deadline=None)
         owner, name, arguments = cloudpickle.loads(data)
         result = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
-        return _dump(as_plain(result) if name == "reset" else result)
+        return _dump(result, describe=name == "reset")
 
 
-def _dump(content: PlainData) -> bytes:
+def _dump(content: PlainData, describe: bool = False) -> bytes:
     """Returns the message of plain data; raises MessageError if it is too long."""
-    data = dumps(content)
+    data = dumps(content, describe)
     check_length(len(data))
     return data
 
@@ -153,13 +153,13 @@ def main(words: int, doorbell: int, messages: int) -> None:
         socket.socket(fileno=messages),
         parent=False,
     )
-    worker, pid = Worker(channel), os.getpid()
+    worker = Worker(channel)
     try:
         worker.serve()
     except ChannelClosed:
         pass  # The parent closed it, or is gone.
     finally:
-        if os.getpid() != pid:
+        if environment_group.fork_depth:
             # A process that an environment forked: the environments are not its own.
             traceback.print_exc()
             os._exit(1)

@@ -27,13 +27,13 @@ class Parent(gymnasium.Env):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             time.sleep(60)
             os._exit(0)
-    def reset(self, **kwargs):
-        time.sleep(60) if sys.argv[1] == "sleeping" else sum(range(10**11))
+    def reset(self, *, options, **kwargs):
+        time.sleep(60) if options["state"] == "sleeping" else sum(range(10**11))
 
 process = ExternalProcess(Parent)
 group = process.pid
 if sys.argv[1] != "idle":
-    process.reset(blocking=False)
+    process.reset(options={"state": sys.argv[1]}, blocking=False)
 print(group, flush=True)
 time.sleep(60)
 """
