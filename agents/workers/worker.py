@@ -116,7 +116,7 @@ class Worker:
             infos = self.group.step() if command == STEP else self.group.reset()
             return (RESULT, _dump(infos, describe=True)) if infos else (DONE, b"")
         except EnvironmentRaisedError as error:
-            return EXCEPTION, _dump((error.records(), as_plain(error.infos)))
+            return EXCEPTION, _dump((error.records(), error.infos), describe=True)
         except ChannelClosed:
             raise
         except Exception as error:  # Usually a result of the environment that can't be sent.
