@@ -122,10 +122,6 @@ def main(arguments: list[str]) -> None:
         with stop_signals.handling(announcement, lambda: _hints(run)):
             for score in train(config, run):  # noqa: B007 - The last one is reported.
                 pass
-    except UsageError:
-        if not options.timestamp:
-            run.discard()
-        raise
     except KeyboardInterrupt as interrupt:
         raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
     except (EnvironmentFailure, NonFiniteError) as error:
