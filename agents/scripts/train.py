@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
-from agents.errors import EnvironmentFailure, NonFiniteError, UsageError
+from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
 from agents.regular_files import write_atomically
 from agents.settings import command_line
 from agents.settings.config import Config
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> None:
                 pass
     except KeyboardInterrupt as interrupt:
         raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
-    except (EnvironmentFailure, NonFiniteError) as error:
+    except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         hints = *_write_error(error, run), *_hints(run)
         raise SystemExit(command_line.report_error(error, *hints)) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -205,6 +206,8 @@ class Learner:
         report = self._algorithm.train(rollout)
         is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
         if self._skips_nonfinite:
+            # The last minibatch may ruin weights without a loss that shows it.
+            is_finite &= _are_finite(self._algorithm.variables().values())
             self._undo(before, is_finite)
         return Iteration(
             done=complete_episodes(rollout),
@@ -257,9 +260,15 @@ class Learner:
                 f"The {name} of environment {env} is {number} at step {step} of the rollout that "
                 f"began at step {self._step_before:,}."
             )
-        return f"A number is not finite in the update at step {self.step:,}."
+        return f"A weight is NaN or infinite after the update at step {self.step:,}."
 
 
 def to_graph(envs: VectorEnv | InGraphEnv, info_keys: tuple[str, ...] = ()) -> InGraphEnv:
     """Environments in the graph; those that are there already are returned as they are."""
     return envs if isinstance(envs, InGraphEnv) else InGraphBatchEnv(envs, info_keys)
+
+
+def _are_finite(variables: Iterable[tf.Variable]) -> tf.Tensor:
+    """Whether all numbers of floating point variables are finite, bool []."""
+    floats = [variable for variable in variables if variable.dtype.is_floating]
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable)) for variable in floats])

@@ -1,7 +1,10 @@
 """What a learner raises when environments or the loss fail."""
 
+import functools
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from agents.errors import EnvironmentFailure, InvalidDataError, NonFiniteError
 from tests.faulty_toys import FaultyEnv
@@ -98,6 +101,36 @@ def test_updates_that_are_not_finite_are_skipped_and_counted():
     assert np.isfinite(changed).all()
     assert (changed != before["network/value/output/kernel"]).any()
     assert learner.report()["perf/skipped_updates"] == 1
+
+
+def test_an_update_that_ruins_weights_is_skipped():
+    """The step of a huge learning rate overflows after the last loss was computed."""
+    learner = make_learner(
+        make_random_env,
+        on_nonfinite="skip",
+        optimizer="sgd",
+        epochs=1,
+        minibatch_size=16,
+        max_gradient_norm=0,
+    )
+    learner.iterate()
+    before = {name: variable.numpy() for name, variable in learner.variables().items()}
+    for optimizer in learner._algorithm._update._optimizers:
+        optimizer.apply = functools.partial(_overflow, optimizer.apply)
+    learner._graph_call = tf.function(learner._collect_and_learn, autograph=False)
+    learner._algorithm._train_graph = tf.function(learner._algorithm._train, autograph=False)
+    with pytest.warns(UserWarning, match="A weight is NaN or infinite .* skipped, number 1"):
+        learner.iterate()
+    for name, value in before.items():
+        if name.startswith(("network/", "optimizer/")):
+            np.testing.assert_array_equal(learner.variables()[name].numpy(), value)
+
+
+def _overflow(apply, gradients, progress):
+    """Applies gradients of which one overflows the weights, and reports a finite norm."""
+    huge = {name: tf.fill(gradient.shape, np.inf) for name, gradient in gradients.items()}
+    apply(huge, progress)
+    return tf.zeros([])
 
 
 def test_evaluations_of_nonfinite_policies_and_episodes_raise():
