@@ -1,4 +1,11 @@
 import os
+import signal
+
+# Processes started in the background of a shell ignore these, and so would all that tests start.
+for signum in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(signum) is signal.SIG_IGN:
+        default = signal.default_int_handler if signum == signal.SIGINT else signal.SIG_DFL
+        signal.signal(signum, default)
 
 # Programs are compiled for single use here: XLA's optimisations take longer than they save. Workers
 # and commands that tests start inherit this; numbers of one process and another stay equal, since

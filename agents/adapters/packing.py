@@ -89,7 +89,7 @@ class PackedSteps(VectorWrapper):
 
     def _write(self, arrays: Leaves, rows: int | slice, observ: NestedArray) -> None:
         for array, leaf in zip(arrays, flatten(self.single_observation_space, observ), strict=True):
-            self._assign(array[rows], leaf, "observation")
+            self._assign(array[rows, ...], leaf, "observation")
 
     def _assign(self, array: np.ndarray, values: NestedArray, name: str) -> None:
         """Copies values of the same shape and kind; smaller ones would silently be broadcast."""

@@ -88,7 +88,7 @@ class DataCheck:
     def fill(self, leaves: Leaves, env: int) -> None:
         """Writes any valid observation into the row `env` of leaves [N, ...]."""
         for known, batch in zip(self._bounds, leaves, strict=True):
-            batch[env] = known.low[env]
+            batch[env] = np.clip(0, known.low[env], known.high[env])
 
 
 def are_finite(reward: np.ndarray) -> bool:

@@ -4,10 +4,10 @@ import sys
 import numpy as np
 import pytest
 
+from agents.adapters import envpool_env as env_pool
 from agents.backends.backend import make_backend
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config_file import load_config
-from agents.vector import envpool_env as env_pool
 
 
 @contextlib.contextmanager
