@@ -191,6 +191,8 @@ class Restarts:
                 f"{self._limit} restarts are allowed."
             )
             raise first
+        # Their frames would keep channels of processes that are gone, or environments.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         self.count += 1
         rows = failed_rows(failure)
         self.records.append(Restart(tuple(rows), time.time(), error))

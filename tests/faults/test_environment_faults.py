@@ -33,7 +33,10 @@ BAD_RESETS = {
 }
 SHORT_CRASHES = ("an error that has no text", "SIGKILL", "its files closed")
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*(have|has) been (in|under)")
+pytestmark = [
+    pytest.mark.usefixtures("spawner"),
+    pytest.mark.filterwarnings("ignore:.*(have|has) been (in|under)"),
+]
 
 
 class Times:

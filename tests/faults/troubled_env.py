@@ -158,7 +158,7 @@ class TroubledEnv(gymnasium.Env):
 
     observation_space, action_space = OBSERVATIONS, spaces.Discrete(2)
 
-    def __init__(self, fault="", call="step", at=2, once=""):
+    def __init__(self, fault="", call="step", at=2, once="", pause=0.0):
         """Initializes the environment.
 
         Args:
@@ -166,9 +166,10 @@ class TroubledEnv(gymnasium.Env):
           call: One of `CALLS`.
           at: Which of these calls, from 1.
           once: A file; if it exists, nothing happens, otherwise it is created before the fault.
+          pause: Seconds that every step sleeps.
         """
         self.arm(fault, call, at, once)
-        self._steps = 0
+        self._steps, self._pause = 0, pause
         if call == "constructor":
             self._commit("constructor", ())
 
@@ -182,6 +183,8 @@ class TroubledEnv(gymnasium.Env):
 
     def step(self, action):
         self._steps += 1
+        if self._pause:
+            time.sleep(self._pause)
         return self._commit("step", (VALID, 1.0, False, self._steps == 10, {}))
 
     def _commit(self, call, returned):
