@@ -15,7 +15,7 @@ from agents.errors import UsageError
 from agents.scripts import train, visualize
 from agents.settings import command_line
 from agents.settings.config_file import load_config
-from agents.training.run_directory import RunDirectory
+from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 MODULE = '''
