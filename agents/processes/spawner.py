@@ -26,7 +26,7 @@ from agents.shared_memory.shared_block import create_anonymous_file
 GRACE_SECONDS = 2.0
 
 # The same for workers whose environments are in the middle of something, if this process was asked
-# to stop.
+# to stop, or exits.
 STOP_GRACE_SECONDS = 0.25
 
 _WORKER_CODE = (
@@ -201,17 +201,21 @@ def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
     )
 
 
-def end_workers(workers: Iterable[WorkerProcess]) -> None:
+def end_workers(workers: Iterable[WorkerProcess], at_exit: bool = False) -> None:
     """Ends workers together, with what is left of their process groups.
 
     Closes their channels, waits until they have closed their environments, and sends SIGTERM and
     SIGKILL to those that stay. Environments that do not return are not waited for if this process
     was asked to stop. Does nothing for workers that have ended, and in a fork.
+
+    Args:
+      workers: The workers.
+      at_exit: Whether this process exits, which likewise does not wait for environments.
     """
     workers = [worker for worker in workers if worker.is_mine and not worker.is_ended]
     for worker in workers:
         worker.channel.close()
-    if workers and stop_signals.is_stopping():
+    if workers and (at_exit or stop_signals.is_stopping()):
         workers = _reap_exited(workers, time.monotonic() + STOP_GRACE_SECONDS)
         for worker in workers:
             if worker.is_busy():
@@ -240,4 +244,4 @@ def _reap_exited(workers: Sequence[WorkerProcess], deadline: float) -> list[Work
 
 
 # Together: finalizers of hosts would wait for one worker after another.
-atexit.register(lambda: end_workers(list(_running)))
+atexit.register(lambda: end_workers(list(_running), at_exit=True))
