@@ -133,6 +133,8 @@ class Restarts:
                 infos.update(_by_row(failure.host.ask("restart", row - failure.rows[0])))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))
+                if not _is_alive(again[-1]):
+                    break  # All environments of the process have failed now.
         return again
 
     def _start_processes(
@@ -151,6 +153,7 @@ class Restarts:
             try:
                 infos.update(_by_row(self._reset(host, failure.rows)))
             except EnvironmentFailure as error:
+                infos.update(_by_row(error.infos))  # The others of the process were reset.
                 again.append(failure._replace(error=error))
         return again
 
@@ -223,5 +226,5 @@ def _is_alive(failure: HostFailure) -> bool:
     return isinstance(error, EnvironmentRaisedError) and error.env_index is not None
 
 
-def _by_row(infos: RowInfos) -> dict[int, Info]:
+def _by_row(infos: Sequence[tuple[int, Info, Info | None]]) -> dict[int, Info]:
     return {row: info for row, info, _ in infos}
