@@ -242,10 +242,9 @@ def run_bad_constructors():
     return len(BAD_CONSTRUCTORS)
 
 
-def test_bad_data(capfd):
+def run_bad(processes):
     before = holdings()
-    cases = sum(run_bad_data(processes) for processes in (2, NUM_ENVS))
-    cases += run_bad_constructors()
+    cases = sum(map(run_bad_data, processes)) + run_bad_constructors()
     assert not holdings().more_than(before)
     record(
         "bad data in BatchEnv",
@@ -253,3 +252,12 @@ def test_bad_data(capfd):
         kinds=len({*BAD_STEPS, *BAD_RESETS, *BAD_CONSTRUCTORS}),
         returned=0,
     )
+
+
+def test_bad_data_of_several_environments_in_a_process(capfd):
+    run_bad([2])
+
+
+@pytest.mark.slow
+def test_bad_data(capfd):
+    run_bad([1, 2, NUM_ENVS])

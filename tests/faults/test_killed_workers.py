@@ -135,7 +135,7 @@ def check(count, num_killed, seconds, before, name):
 
 def test_kills_while_a_batch_steps(seconds):
     before = holdings()
-    check(10, run_batch(10), seconds, before, "SIGKILLs of workers of a batch")
+    check(5, run_batch(5), seconds, before, "SIGKILLs of workers of a batch")
 
 
 @pytest.mark.slow

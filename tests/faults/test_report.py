@@ -1,7 +1,9 @@
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.faults.figures import FILE, record
 from tests.faults.report import ASKED, ROOT, markdown, read
 
 
@@ -42,19 +44,32 @@ def test_the_newest_figures_and_failures_are_shown():
     assert "tensorflow 2" in text and "Python 3" in text
 
 
-def test_the_command_runs_harnesses_and_keeps_earlier_figures(tmp_path):
-    for selected in ("constructor", "no_such_test"):
-        result = subprocess.run(
-            [
-                sys.executable, str(ROOT / "scripts" / "faults.py"), f"--markdown={tmp_path / 'f.md'}",
-                f"--figures={tmp_path / 'f.jsonl'}", "--", "-q", "-k", f"train_faults and {selected}",
-            ],
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
-        assert (result.returncode == 0) == (selected == "constructor"), result.stdout
-    assert len(read(tmp_path / "f.jsonl")) == 2
-    [line] = lines_of((tmp_path / "f.md").read_text(), "| faults of environments in train |")
-    assert "cases 1, hangs 0, most lines" in line
+def test_the_command_runs_tests_and_keeps_earlier_figures(tmp_path):
+    path, table = tmp_path / "figures.jsonl", tmp_path / "faults.md"
+    path.write_text(json.dumps(figures("soak", "test_soak.py::test_one", last_score=500)) + "\n")
+    options = [f"--markdown={table}", f"--figures={path}", "--", "-q", "-k", "newest_figures"]
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "faults.py"), *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stdout
+    _, entry = read(path)
+    assert entry["test"] == (
+        "tests/faults/test_report.py::test_the_newest_figures_and_failures_are_shown"
+    )
+    assert entry["outcome"] == "passed"
+    [line] = lines_of(table.read_text(), "| soak |")
+    assert "last score 500" in line
+
+
+def test_figures_name_their_test(tmp_path, monkeypatch):
+    monkeypatch.setenv(FILE, str(tmp_path / "figures.jsonl"))
+    record("here", steps=3)
+    [entry] = read(tmp_path / "figures.jsonl")
+    name = "tests/faults/test_report.py::test_figures_name_their_test"
+    assert entry == {"harness": "here", "test": name, "figures": {"steps": 3}}
 
 
 def test_all_harnesses_are_in_the_table():
