@@ -16,7 +16,8 @@ from agents.vector.batch_env import make_batch_env
 from tests.faults.figures import record
 
 SCORE = 450
-EVAL_INTERVAL = 4000
+ITERATION = 2000  # Of the preset, in steps.
+SEEDS = (1, 2, 3)
 STEP_TIMEOUT = 1.0
 FAULTS = {"crash": 1e-4, "reset_crash": 1e-3, "stall": 5e-4, "stall_seconds": 60.0}
 
@@ -48,44 +49,45 @@ def test_cartpole_is_stepped_although_it_crashes():
         assert num_cut >= batch.restarts.count >= 3
 
 
-def learn(path, whole, **faults):
-    """Trains; returns the steps until the score was reached, the last score, and the restarts."""
+def learn(path, until=float("inf"), **settings):
+    """Trains until a score is reached; returns the steps until then, the last score, and the restarts."""
     config = load_config(
         "cartpole",
         env="tests.faults.soaked_cartpole:SoakedCartPole-v1",
-        env_kwargs=faults,
-        env_restarts={"limit": 10**6},
-        step_timeout=STEP_TIMEOUT if faults else 60,
-        eval_interval=EVAL_INTERVAL,
-        eval_episodes=10,
         histogram_interval=0,
-        seed=1,
+        **settings,
     )
     run = RunDirectory(path / "20260101T000000-cartpole")
-    reached, score = None, None
+    steps, score = 0, None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.closing(train(config, run)) as scores:
-            for index, score in enumerate(scores):
-                if score >= SCORE and reached is None:
-                    reached = EVAL_INTERVAL * (index + 1)
-                    if not whole:
-                        break
+            for score in scores:
+                steps += config.eval_interval
+                if score >= until:
+                    break
     restarts = [row.get("perf/env_restarts", 0) for row in read_metrics(run.metrics_file)]
-    return reached, score, max(restarts)
+    return steps, score, int(max(restarts, default=0))
 
 
 @pytest.mark.slow
 def test_cartpole_is_learned_although_it_crashes_and_stalls(tmp_path):
-    steps_without, _, _ = learn(tmp_path / "without", whole=False)
-    steps, score, restarts = learn(tmp_path / "with", whole=True, **FAULTS)
+    faulty = {"env_kwargs": FAULTS, "env_restarts": {"limit": 10**6}, "step_timeout": STEP_TIMEOUT}
+    _, score, restarts = learn(tmp_path / "whole", **faulty)
+    steps = {"with": 0, "without": 0}
+    for kind, settings in (("with", faulty), ("without", {})):
+        for seed in SEEDS:
+            path = tmp_path / kind / str(seed)
+            settings = {**settings, "seed": seed, "eval_interval": ITERATION, "eval_episodes": 10}
+            steps[kind] += learn(path, until=SCORE, **settings)[0]
     record(
         "soak: CartPole with crashes and stalls",
-        last_score=score,
-        restarts=int(restarts),
-        steps_to_450=steps,
-        steps_to_450_without_faults=steps_without,
+        score_after_100000_steps=score,
+        restarts=restarts,
+        steps_to_450=steps["with"] // len(SEEDS),
+        steps_to_450_without_faults=steps["without"] // len(SEEDS),
+        seeds=len(SEEDS),
     )
     assert score >= SCORE and restarts >= 20
-    # They are known to an evaluation interval each.
-    assert steps <= 1.1 * steps_without + EVAL_INTERVAL
+    # The steps of a run are known to an iteration.
+    assert steps["with"] <= 1.1 * steps["without"] + ITERATION
