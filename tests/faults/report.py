@@ -40,13 +40,13 @@ ASKED = {
     "GIL: 0 processes after 2 s",
     "test_stop_signals": "SIGINT, SIGTERM in a 5 s graph call, with hung environments, in evaluation, "
     "while saving, 20 each: at most 0.5 s + save, final checkpoint, 130 or 143, at most 5 lines",
-    "test_killed_runs": "SIGKILL at 100 random moments, half inside a save: 100 resumes, at most one "
+    "test_kills": "SIGKILL at 100 random moments, half inside a save: 100 resumes, at most one "
     "interval lost, nothing left over",
     "test_damaged_checkpoints": "newest checkpoint and manifest damaged in 600 ways: 600 fall back or "
     "refuse; 0 wrong values; 0 restarts from scratch",
     "test_runs_at_once": "8 runs started in one shell loop, 20 times: 160 folders; the same run twice: "
     "refused within a second, exit code 2, naming pid and host",
-    "test_resume": "resumed against never stopped, 30 updates x 3 seeds x 3 stopping points, each "
+    "test_resumption": "resumed against never stopped, 30 updates x 3 seeds x 3 stopping points, each "
     "backend: equal hashes",
     "test_full_disk": "full disk at checkpoints, events, metrics, while resuming: nothing lost, "
     "training continues, 1 line a failure",

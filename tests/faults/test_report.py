@@ -29,7 +29,7 @@ def test_the_newest_figures_and_failures_are_shown():
             figures("soak", "test_soak.py::test_one", last_score=20.5),
             outcome("test_soak.py::test_one", "failed"),
             outcome("test_leaks.py::test_one", "failed"),
-            figures("killed", "test_killed_runs.py::test_one", kills=1),
+            figures("killed", "test_kills.py::test_one", kills=1),
             outcome("test_other.py::test_one", "failed"),
         ]
     )
