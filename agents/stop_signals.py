@@ -60,6 +60,11 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
     return 128 + (interrupt.signum if isinstance(interrupt, StopRequested) else signal.SIGINT)
 
 
+def is_stopping() -> bool:
+    """Whether a stop was requested, also once the main thread has taken it: cleaning up is short."""
+    return _watcher is not None and _watcher.is_stopping
+
+
 def take() -> None:
     """Takes the request, so that cleaning up is not interrupted; for the main thread.
 
@@ -182,6 +187,11 @@ class _Watcher:
         }
         self._thread = threading.Thread(target=self._run, name="stop-signals", daemon=True)
         self._thread.start()
+
+    @property
+    def is_stopping(self) -> bool:
+        """See the function `is_stopping`."""
+        return bool(self._signum or requested)
 
     def enter(self, rescue: Callable[[], object]) -> None:
         """Starts a section; the rescue function of the outermost one counts."""

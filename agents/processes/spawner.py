@@ -17,12 +17,17 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
+from agents import stop_signals
 from agents.processes.process_group import kill_group, reap_group
 from agents.shared_memory.channel import BUSY_ENV, WORDS_BYTES, Channel, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
 # Seconds for workers to close their environments, and then to exit after SIGTERM.
 GRACE_SECONDS = 2.0
+
+# The same for workers whose environments are in the middle of something, if this process was asked
+# to stop, or exits.
+STOP_GRACE_SECONDS = 0.25
 
 _WORKER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
@@ -104,6 +109,10 @@ class WorkerProcess:
     def has_exited(self) -> bool:
         """Returns whether the process has exited, or was killed."""
         return self.exit_code() is not None
+
+    def is_busy(self) -> bool:
+        """Returns whether the process is inside of an environment's constructor or method."""
+        return self.channel.words[BUSY_ENV] >= 0
 
     def exit_code(self) -> int | None:
         """Returns the exit code as in `subprocess`, None while it runs."""
@@ -192,15 +201,25 @@ def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
     )
 
 
-def end_workers(workers: Iterable[WorkerProcess]) -> None:
+def end_workers(workers: Iterable[WorkerProcess], at_exit: bool = False) -> None:
     """Ends workers together, with what is left of their process groups.
 
     Closes their channels, waits until they have closed their environments, and sends SIGTERM and
-    SIGKILL to those that stay. Does nothing for those that have ended, and in a fork.
+    SIGKILL to those that stay. Environments that do not return are not waited for if this process
+    was asked to stop. Does nothing for workers that have ended, and in a fork.
+
+    Args:
+      workers: The workers.
+      at_exit: Whether this process exits, which likewise does not wait for environments.
     """
     workers = [worker for worker in workers if worker.is_mine and not worker.is_ended]
     for worker in workers:
         worker.channel.close()
+    if workers and (at_exit or stop_signals.is_stopping()):
+        workers = _reap_exited(workers, time.monotonic() + STOP_GRACE_SECONDS)
+        for worker in workers:
+            if worker.is_busy():
+                worker.send_signal(signal.SIGKILL)
     for signum in (None, signal.SIGTERM, signal.SIGKILL):
         for worker in workers:
             if signum is not None:
@@ -225,4 +244,4 @@ def _reap_exited(workers: Sequence[WorkerProcess], deadline: float) -> list[Work
 
 
 # Together: finalizers of hosts would wait for one worker after another.
-atexit.register(lambda: end_workers(list(_running)))
+atexit.register(lambda: end_workers(list(_running), at_exit=True))

@@ -85,6 +85,7 @@ class BatchEnv(VectorEnv):
         # Empty until the batch is accepted: a refused one does not close its environments.
         self._hosts: list[Host] = []
         self._block: SharedBlock | None = None
+        self.restarts: Restarts | None = None
         hosts = make_hosts(envs, blocking, restart_limit > 0)
         descriptions = [description for host in hosts for description in host.descriptions]
         check_compatible(descriptions)
@@ -111,9 +112,8 @@ class BatchEnv(VectorEnv):
         )
         self.info_names: set[str] = set()
         self._attach()
-        self.restarts = (
-            Restarts(self._arrays, restart_limit, restart_window) if restart_limit else None
-        )
+        if restart_limit:
+            self.restarts = Restarts(self._arrays, restart_limit, restart_window)
         self._latest = self._arrays.copy_results()  # uint8 [size]
 
     def _attach(self) -> None:
@@ -258,6 +258,8 @@ class BatchEnv(VectorEnv):
     def close_extras(self, **kwargs: Any) -> None:
         """Closes all environments, ends their processes and closes the shared memory."""
         close_hosts(self._hosts)
+        if self.restarts:
+            self.restarts.close()
         if self._block is not None:
             self._block.close()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from agents.errors import EnvironmentFailure, EnvironmentRaisedError
+from agents.processes.spare_worker import SpareWorker
 from agents.workers.host import HostFailure
 from agents.workers.worker_host import WorkerHost
 
@@ -41,7 +42,8 @@ class Restarts:
     """Restarts failed environments of a batch, as long as there are not too many.
 
     An environment that raised or returned invalid data is constructed again in its process. If the
-    process died or did not reply, it is started again with all of its environments.
+    process died or did not reply, it is started again with all of its environments. From the first
+    time on another process is kept ready, which shortens the next restarts by its start.
 
     Attributes:
       records: The restarts so far; whoever reads them may remove them.
@@ -60,6 +62,7 @@ class Restarts:
         self.count = 0
         self._arrays, self._limit, self._window = arrays, limit, window
         self._recent: deque[tuple[float, EnvironmentFailure]] = deque()
+        self._spare = SpareWorker()
         num_envs = arrays.layout.num_envs
         # Of the last reset with a seed: the seed, and the episodes that have ended since.
         self._seeds = np.full(num_envs, -1)  # [B]
@@ -102,6 +105,7 @@ class Restarts:
             first of them.
         """
         infos: dict[int, Info] = {}
+        processes_died = False
         while failures:
             for failure in failures:
                 self._count(failure)
@@ -109,10 +113,17 @@ class Restarts:
                     self._arrays.seed[row] = self._seed_of(row)
             dead = [failure for failure in failures if not _is_alive(failure)]
             again = self._start_processes(dead, infos)
+            processes_died |= bool(dead)
             for failure in filter(_is_alive, failures):
                 again += self._construct(failure, infos)
             failures = again
+        if processes_died:
+            self._spare.prepare()  # Not before: its start would slow down those of the others.
         return infos
+
+    def close(self) -> None:
+        """Ends the process that was kept ready."""
+        self._spare.close()
 
     def _construct(self, failure: HostFailure, infos: dict[int, Info]) -> list[HostFailure]:
         """Constructs environments of a running process again; returns what failed."""
@@ -122,6 +133,8 @@ class Restarts:
                 infos.update(_by_row(failure.host.ask("restart", row - failure.rows[0])))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))
+                if not _is_alive(again[-1]):
+                    break  # All environments of the process have failed now.
         return again
 
     def _start_processes(
@@ -132,7 +145,7 @@ class Restarts:
         for failure in failures:
             assert isinstance(failure.host, WorkerHost)
             try:
-                failure.host.start(force=True)
+                failure.host.start(force=True, start_process=self._spare.take)
                 started.append((failure, failure.host))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))
@@ -140,6 +153,7 @@ class Restarts:
             try:
                 infos.update(_by_row(self._reset(host, failure.rows)))
             except EnvironmentFailure as error:
+                infos.update(_by_row(error.infos))  # The others of the process were reset.
                 again.append(failure._replace(error=error))
         return again
 
@@ -180,6 +194,8 @@ class Restarts:
                 f"{self._limit} restarts are allowed."
             )
             raise first
+        # Their frames would keep channels of processes that are gone, or environments.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
         self.count += 1
         rows = failed_rows(failure)
         self.records.append(Restart(tuple(rows), time.time(), error))
@@ -210,5 +226,5 @@ def _is_alive(failure: HostFailure) -> bool:
     return isinstance(error, EnvironmentRaisedError) and error.env_index is not None
 
 
-def _by_row(infos: RowInfos) -> dict[int, Info]:
+def _by_row(infos: Sequence[tuple[int, Info, Info | None]]) -> dict[int, Info]:
     return {row: info for row, info, _ in infos}

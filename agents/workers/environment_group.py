@@ -74,8 +74,8 @@ class EnvironmentGroup:
         self.envs: list[Env] = []
         self._constructors, self._start = list(constructors), start
         try:
-            for env, constructor in enumerate(constructors):
-                self.envs.append(self._guard(env, "constructor", constructor))
+            for env in range(len(constructors)):
+                self.envs.append(self._construct(env))
         except EnvironmentRaisedError:
             self.close()
             raise
@@ -197,8 +197,18 @@ class EnvironmentGroup:
         """
         with contextlib.suppress(Exception):  # It failed before; its own errors say no more.
             self.envs[env].close()
-        self.envs[env] = self._guard(env, "constructor", self._constructors[env])
+        self.envs[env] = self._construct(env)
         return [(self._start + env, self._reset(env), None)]
+
+    def _construct(self, env: int) -> Env:
+        """Returns a new environment."""
+
+        def construct() -> Env:
+            environment = self._constructors[env]()
+            describe(environment)  # Raises if it has no spaces.
+            return environment
+
+        return self._guard(env, "constructor", construct)
 
     def _reset(self, env: int, options: Options | None = None) -> Info:
         """Resets an environment with its row's seed, writes its row and returns its info."""
@@ -321,10 +331,18 @@ class EnvironmentGroup:
         if isinstance(error, DataError):
             name = InvalidDataError.__name__
             return InvalidDataError(f"An environment's {action} {error}", "", row, name)
-        message = f"An environment's {action} raised {type(error).__name__}: {error}"
+        message = f"An environment's {action} raised {_describe_exception(error)}"
         failure = EnvironmentRaisedError(message, traceback.format_exc(), row, type(error).__name__)
         failure.__cause__ = error
         return failure
+
+
+def _describe_exception(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return f"{name}, which has no text: its __str__ raised"
 
 
 def _check_depth(depth: int) -> None:

@@ -89,17 +89,21 @@ class WorkerHost:
         self._deadline: float | None = None
         self.closed = True
         self.worker: WorkerProcess
+        self._finalizer: weakref.finalize[..., WorkerHost] | None = None
         self.start()
 
     # Life cycle.
 
-    def start(self, force: bool = False) -> None:
+    def start(
+        self, force: bool = False, start_process: Callable[[], WorkerProcess] = start_worker
+    ) -> None:
         """Starts a process, ending the one before, and sends it the constructors.
 
         `wait_until_ready` must follow, and where there is an attachment, `attach` with it.
 
         Args:
           force: Whether to kill the process before, without closing its environments.
+          start_process: Returns a worker without environments.
 
         Raises:
           WorkerStartError: A limit of the system is reached.
@@ -108,9 +112,11 @@ class WorkerHost:
             self.worker.send_signal(signal.SIGKILL)
         self._end_process()
         with explaining_limits():
-            self.worker = start_worker()
-        # Not at exit: then the spawner ends all workers together.
-        weakref.finalize(self, end_workers, [self.worker]).atexit = False
+            self.worker = start_process()
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        self._finalizer = weakref.finalize(self, end_workers, [self.worker])
+        self._finalizer.atexit = False  # The spawner ends all workers together then.
         self.closed, self._channel, self.pid = False, self.worker.channel, self.worker.pid
         self._sequence = self._replied = 0
         self.is_ready = False

@@ -1,3 +1,4 @@
+import functools
 import os
 import signal
 import subprocess
@@ -7,8 +8,11 @@ import time
 
 import pytest
 
+from agents import stop_signals
 from agents.processes import spawner
 from agents.processes.spawner import end_workers, start_worker
+from agents.workers.external_process import ExternalProcess
+from tests.faulty_toys import CommandedEnv
 
 
 @pytest.fixture
@@ -192,3 +196,30 @@ print(starting.reset()[0])
     result = run(script, tmp_path, start_new_session=True)
     assert result.stdout == "interrupted\n4 5\ninterrupted\n8\n0\n", result.stderr
     assert (result.stderr, result.returncode) == ("", 0)
+
+
+class Slow(CommandedEnv):
+    """Takes its time to close."""
+
+    def close(self):
+        time.sleep(0.6)
+        super().close()
+
+
+def test_after_a_stop_request_only_environments_that_return_are_waited_for(tmp_path):
+    log = tmp_path / "log"
+    hung, closing = (ExternalProcess(functools.partial(Slow, name, log)) for name in ("a", "b"))
+    for process in (hung, closing):
+        process.reset()
+    hung.step(CommandedEnv.HANG, blocking=False)
+    while not hung.host.worker.is_busy():
+        time.sleep(0.01)
+    with stop_signals.handling("it stops"):
+        os.kill(os.getpid(), signal.SIGTERM)
+        stop_signals.take()
+        start = time.monotonic()
+        hung.close()
+        assert time.monotonic() - start < 1.5  # A quarter of a second on an idle machine.
+        closing.close()
+    assert [process.host.worker.exit_code() for process in (hung, closing)] == [-signal.SIGKILL, 0]
+    assert log.read_text() == "b closed\n"

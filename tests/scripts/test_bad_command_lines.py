@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from agents.training.run_directory import RunDirectory
 
 import agents
 from agents.errors import UsageError
 from agents.scripts import train, visualize
 from agents.settings import command_line
 from agents.settings.config_file import load_config
+from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 MODULE = '''

@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from agents.training.run_directory import RunDirectory
 
 import agents
 from agents.errors import UsageError
@@ -18,6 +17,7 @@ from agents.scripts.train import train
 from agents.scripts.visualize import visualize
 from agents.settings.config_file import load_config
 from agents.settings.entry_points import refusing_modules_in
+from agents.storage.run_directory import RunDirectory
 from agents.training.trained_policy import load_policy
 from tests.toys import CountingEnv
 

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from agents.training.run_directory import RunDirectory
 
 import agents
+from agents.storage.run_directory import RunDirectory
 
 SMALL = [
     "--config=default", "--num-envs=2", "--rollout-length=25", "--minibatch-size=50", "--epochs=1",
@@ -134,4 +134,4 @@ def test_a_signal_while_tensorflow_starts_leaves_nothing_behind(tmp_path):
     lines, seconds, _ = stop(process, signal.SIGTERM)
     assert process.returncode == 143 and seconds < 10
     assert lines[-1] == "The run has no checkpoint to resume from." and len(lines) <= 3
-    assert list((tmp_path / "logs").iterdir()) == []
+    assert not (tmp_path / "logs").exists()

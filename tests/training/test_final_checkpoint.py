@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from agents.training.checkpoint import Checkpoints, fingerprint
-from agents.training.metrics import read_metrics
-from agents.training.run_directory import RunDirectory
 
 from agents.settings.config_file import load_config
+from agents.storage.checkpoint import Checkpoints, fingerprint
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
 from agents.training import training_loop as loop_module
 from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.training_loop import training_loop
@@ -40,7 +40,7 @@ def interrupted(run, method, calls):
     batches = (envs[:2], None) if method == "iterate" else (None, envs)
     with pytest.raises(KeyboardInterrupt):
         list(start(run, *batches))
-    return sorted(int(path.stem[5:]) for path in run.checkpoints.glob("step-*.index"))
+    return sorted(int(path.stem[5:]) for path in run.checkpoints.glob("step-*.npz"))
 
 
 def rows(run):

@@ -128,6 +128,50 @@ def test_a_constructor_that_fails_again_is_tried_again(make, fault, tmp_path):
         batch.step([0, fault, 0, 0])
 
 
+class UnluckyReset(CommandedEnv):
+    """Its reset raises, or kills the process, as often as the file has lines left."""
+
+    def __init__(self, name, path):
+        super().__init__(name)
+        self._path = path
+
+    def reset(self, **kwargs):
+        lines = open(self._path).readlines() if os.path.exists(self._path) else []
+        if self.name == "0" and lines:
+            open(self._path, "w").writelines(lines[1:])
+            if lines[0] == "die\n":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError("no luck")
+        return super().reset(**kwargs)
+
+
+@pytest.mark.parametrize(
+    ("faults", "failures", "count", "restarted"),
+    [
+        ([CommandedEnv.DIE, 0, 0, 0], ["raise"], 2, [0, 1]),
+        ([CommandedEnv.RAISE, CommandedEnv.RAISE, 0, 0], ["die"], 2, [0, 1]),
+        ([CommandedEnv.RAISE, 0, 0, 0], ["die", "raise"], 3, [0, 1]),
+        ([CommandedEnv.RAISE, 0, 0, 0], ["raise"], 2, [0]),
+    ],
+)
+def test_all_that_was_reset_is_restarted_if_resets_fail_again(
+    make, tmp_path, faults, failures, count, restarted
+):
+    path = tmp_path / "failures"
+    batch = make(functools.partial(UnluckyReset, path=str(path)))
+    batch.reset(seed=0)
+    batch.step(STAY)
+    path.write_text("".join(f"{failure}\n" for failure in failures))
+    with pytest.warns(UserWarning, match="restart number"):
+        observ, reward, _, truncated, infos = batch.step(faults)
+    expected = np.isin(range(4), restarted)
+    np.testing.assert_array_equal(infos["restarted"], expected)
+    np.testing.assert_array_equal(truncated, expected)
+    np.testing.assert_array_equal(reward, np.where(expected, 0, 0.5))
+    np.testing.assert_array_equal(observ[:, 1], np.where(expected, 0, 2))
+    assert batch.restarts.count == count
+
+
 def test_environments_restart_while_they_are_reset(make):
     batch = make()
     with pytest.warns(UserWarning, match="restart number 1.*KeyError"):

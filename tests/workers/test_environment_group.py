@@ -181,3 +181,20 @@ def test_close_closes_all_environments_even_if_one_raises(capsys):
     group.close()
     assert envs[1].closed
     assert "can't close" in capsys.readouterr().err
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no description")
+
+
+def test_errors_without_text_and_objects_without_spaces_are_attributed():
+    def fail():
+        raise Unprintable
+
+    with pytest.raises(EnvironmentRaisedError, match="Unprintable, which has no text") as caught:
+        EnvironmentGroup([counting, fail], START)
+    assert caught.value.env_index == START + 1
+    with pytest.raises(EnvironmentRaisedError, match="constructor.*'int'.*space") as caught:
+        EnvironmentGroup([counting, lambda: 3], START)
+    assert caught.value.env_index == START + 1

@@ -1,0 +1,88 @@
+"""Batches that are made, stepped, crashed, restarted and closed many times leave nothing behind."""
+
+import contextlib
+import warnings
+
+import numpy as np
+import pytest
+
+from agents.errors import EnvironmentFailure
+from agents.vector.batch_env import make_batch_env
+from tests.faults.figures import record
+from tests.faults.processes import holdings, resident_bytes
+from tests.faulty_toys import CommandedEnv
+
+MEGABYTES = 5
+FAULTS = (CommandedEnv.RAISE, CommandedEnv.DIE, CommandedEnv.EXIT)
+
+pytestmark = pytest.mark.usefixtures("spawner")
+
+
+def cycle(index):
+    """Makes, steps and closes a batch."""
+    with contextlib.closing(make_batch_env([CommandedEnv] * 2, 2, timeout=30)) as batch:
+        batch.reset(seed=index)
+        batch.step([0, CommandedEnv.END])
+
+
+def crash(index):
+    """Makes and crashes a batch, and closes it, or leaves that to the garbage collection."""
+    batch = make_batch_env([CommandedEnv] * 2, 2, timeout=30)
+    batch.reset(seed=index)
+    with pytest.raises(EnvironmentFailure):
+        batch.step([FAULTS[index % len(FAULTS)], 0])
+    if index % 2:
+        batch.close()
+
+
+@contextlib.contextmanager
+def restarting():
+    """Yields a function that makes a batch restart an environment, or a process."""
+    batch = make_batch_env([CommandedEnv] * 2, 2, timeout=30, restart_limit=10**6, restart_window=5)
+    with contextlib.closing(batch), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        batch.reset(seed=0)
+
+        def restart(index):
+            fault = FAULTS[index % len(FAULTS)]
+            batch.step(np.where(np.arange(2) == index // 3 % 2, fault, 0))
+            batch.restarts.records.clear()  # Whoever reads them removes them.
+
+        yield restart
+
+
+def measure(action, count, warm_up):
+    """Returns the holdings and bytes that `count` calls after a warm-up leave more."""
+    for index in range(warm_up):
+        action(index)
+    before, bytes_before = holdings(), resident_bytes()
+    for index in range(count):
+        action(index)
+    return holdings().more_than(before), resident_bytes() - bytes_before
+
+
+def run(count, warm_up):
+    measured = {
+        "create, step, close": measure(cycle, count, warm_up),
+        "with a crash": measure(crash, count, warm_up),
+    }
+    with restarting() as restart:
+        measured["restarts"] = measure(restart, count, warm_up)
+    record(
+        "cycles of batches",
+        **{name: count for name in measured},
+        more={name: more for name, (more, _) in measured.items() if more} or "nothing",
+        megabytes=[round(size / 2**20, 1) for _, size in measured.values()],
+    )
+    for name, (more, size) in measured.items():
+        assert not more, (name, more)
+        assert size <= MEGABYTES * 2**20, (name, size)
+
+
+def test_some_cycles():
+    run(count=2, warm_up=2)
+
+
+@pytest.mark.slow
+def test_many_cycles():
+    run(count=300, warm_up=20)
