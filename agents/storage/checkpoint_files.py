@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
+import sys
 import warnings
 import zipfile
 from collections.abc import Mapping
@@ -37,6 +39,7 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000
 
 _MAX_HEADER_BYTES = 20_000  # Of an array.
+_MAX_LIST_BYTES = 2**20  # Of an archive's list of members, which have a hundred bytes each.
 _STEP, _STEP_MEMBER = "\0step", "@step.npy"  # Names of variables are quoted and have no @.
 _FILE = re.compile(r"step-(\d{1,18})(\.npz|\.index)")
 _LISTED = re.compile(rf"(?:{BEST}/)?step-\d{{1,18}}\.npz")
@@ -159,7 +162,10 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
 
 
 def read(
-    file: CheckpointFile, manifest: Manifest, sizes: Mapping[str, int] | None = None
+    file: CheckpointFile,
+    manifest: Manifest,
+    sizes: Mapping[str, int] | None = None,
+    max_bytes: int | None = None,
 ) -> Content:
     """Verifies that a checkpoint is as it was written, and reads some of its arrays.
 
@@ -167,17 +173,20 @@ def read(
       file: The checkpoint.
       manifest: The sizes and checksums of checkpoints; those in the file are checked, too.
       sizes: Names of the arrays to read, with their bytes; larger ones are left out.
+      max_bytes: Bytes of a file that it may have, by default any number.
 
     Raises:
       DamagedError: It is not as it was written, or is missing.
-      UsageError: It is a link, pipe, device or folder.
+      UsageError: It is a link, pipe, device or folder, or too large.
     """
     check_regular(file.path)
     try:
         if file.suffix == ".index":
             return _read_tensorflow(file.path, sizes or {})
-        with os.fdopen(open_regular(file.path, os.O_RDONLY), "rb") as opened:
-            _check_sum(opened, manifest.get(file.listed_name))
+        with _Reader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
+            checksum = manifest.get(file.listed_name)
+            _check_size(opened, file.path, checksum, max_bytes)
+            _check_sum(opened, checksum)
             return _decode(opened, file.step, sizes or {})
     except UsageError:
         raise
@@ -189,7 +198,10 @@ def read(
 
 
 def newest_intact(
-    folder: Path, candidates: list[CheckpointFile], sizes: Mapping[str, int] | None = None
+    folder: Path,
+    candidates: list[CheckpointFile],
+    sizes: Mapping[str, int] | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[CheckpointFile, Content] | None:
     """Returns the first checkpoint that is intact, and its content; warns of those skipped.
 
@@ -197,6 +209,7 @@ def newest_intact(
       folder: The folder of checkpoints.
       candidates: Some of them, in order of preference, see `find_files`.
       sizes: See `read`.
+      max_bytes: See `read`.
     """
     manifest = checksums(folder)
     skipped = []
@@ -204,7 +217,7 @@ def newest_intact(
     missing = [name for name in manifest if name not in listed]
     for file in candidates:
         try:
-            content = read(file, manifest, sizes)
+            content = read(file, manifest, sizes, max_bytes)
         except DamagedError as error:
             skipped.append(f"{file.listed_name} ({error})")
             continue
@@ -270,10 +283,28 @@ def _encode(step: int, values: Mapping[str, np.ndarray]) -> bytes:
     return file.getvalue()
 
 
-def _decode(file: io.BufferedReader, step: int, sizes: Mapping[str, int]) -> Content:
+class _Reader(io.BufferedReader):
+    """Reads a file.
+
+    Attributes:
+      limit: The largest number of bytes to read at once.
+    """
+
+    limit = sys.maxsize
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        if (left if size is None or size < 0 else min(size, left)) > self.limit:
+            raise DamagedError("it has too many arrays")
+        return super().read(size)
+
+
+def _decode(file: _Reader, step: int, sizes: Mapping[str, int]) -> Content:
     """Decodes some arrays; raises errors of any type if the file is damaged."""
     total = os.fstat(file.fileno()).st_size
+    file.limit = _MAX_LIST_BYTES  # The library reads the list of members at once, however long.
     with zipfile.ZipFile(file) as archive:
+        file.limit = sys.maxsize
         members = archive.infolist()
         # What is not compressed takes no more memory than it takes on the disk.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
@@ -314,12 +345,22 @@ def _decode_array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, dtype, offset=member.tell()).reshape(shape)
 
 
-def _check_sum(file: io.BufferedReader, checksum: Checksum | None) -> None:
+def _check_size(
+    file: _Reader, path: Path, checksum: Checksum | None, max_bytes: int | None
+) -> None:
+    size = os.fstat(file.fileno()).st_size
+    if checksum and size != checksum.num_bytes:
+        raise DamagedError(f"{size} bytes instead of {checksum.num_bytes}")
+    if max_bytes is not None and size > max_bytes:
+        raise UsageError(
+            f"the checkpoint {path} does not fit the configuration: it has {size:,} bytes, "
+            f"expected at most {max_bytes:,}"
+        )
+
+
+def _check_sum(file: _Reader, checksum: Checksum | None) -> None:
     if checksum is None:
         return
-    size = os.fstat(file.fileno()).st_size
-    if size != checksum.num_bytes:
-        raise DamagedError(f"{size} bytes instead of {checksum.num_bytes}")
     digest = hashlib.sha256()
     while block := file.read(2**20):
         digest.update(block)
@@ -332,12 +373,18 @@ def _read_tensorflow(path: Path, sizes: Mapping[str, int]) -> Content:
     """Reads a checkpoint of an earlier version, whose names have dots for slashes."""
     import tensorflow as tf
 
-    for data in path.parent.glob(f"{path.stem}.data-*"):
+    files = list(path.parent.glob(f"{path.stem}.data-*"))
+    for data in files:
         check_regular(data)
+    left = sum(data.stat().st_size for data in files)
     reader = tf.train.load_checkpoint(str(path.with_suffix("")))
     names = {name.replace("/", "."): name for name in sizes}
     arrays = {}
-    for key in reader.get_variable_to_shape_map():
+    types = reader.get_variable_to_dtype_map()
+    for key, shape in reader.get_variable_to_shape_map().items():
+        left -= math.prod(shape) * types[key].size
+        if left < 0:  # Before memory is allocated for it.
+            raise DamagedError("its sizes are wrong")
         if key.endswith(_TENSORFLOW_VALUE) and not key.startswith("save_counter/"):
             # TensorFlow doubles dots.
             name = key.removesuffix(_TENSORFLOW_VALUE).replace("..", ".")
