@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.errors import NonFiniteError, UsageError
+from agents.storage.checkpoint_archive import Content, DamagedError
 from agents.storage.checkpoint_files import (
     CheckpointFile,
-    Content,
-    DamagedError,
     find_files,
     is_used,
     newest_intact,

@@ -13,13 +13,10 @@ import json
 import math
 import os
 import re
-import sys
 import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -32,22 +29,22 @@ from agents.regular_files import (
     sync_folder,
     write_atomically,
 )
+from agents.storage.checkpoint_archive import (
+    CheckpointReader,
+    Content,
+    DamagedError,
+    decode,
+    encode,
+)
 
 KEPT = 5
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000
 
-_MAX_HEADER_BYTES = 20_000  # Of an array.
-_MAX_LIST_BYTES = 2**20  # Of an archive's list of members, which have a hundred bytes each.
-_STEP, _STEP_MEMBER = "\0step", "@step.npy"  # Names of variables are quoted and have no @.
 _FILE = re.compile(r"step-(\d{1,18})(\.npz|\.index)")
 _LISTED = re.compile(rf"(?:{BEST}/)?step-\d{{1,18}}\.npz")
 _TENSORFLOW_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-class DamagedError(Exception):
-    """A checkpoint is damaged; the message says how."""
 
 
 class CheckpointFile(NamedTuple):
@@ -81,13 +78,6 @@ class Checksum(NamedTuple):
 
     num_bytes: int
     sha256: str
-
-
-class Content(NamedTuple):
-    """What a checkpoint holds: the names of all arrays, and those that were read."""
-
-    names: frozenset[str]
-    arrays: dict[str, np.ndarray]
 
 
 Manifest = dict[str, Checksum]  # By name, relative to the folder of the manifest.
@@ -146,7 +136,7 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
     if manifest.pop(file.listed_name, None):
         # A crash between two writes must not leave a checksum of what was replaced.
         _write_manifest(folder, manifest)
-    data = _encode(step, values)
+    data = encode(step, values)
     write_atomically(file.path, data)
     kept = [other for other in find_files(folder) if other.is_best != best]
     # Later steps than this one are left of a run that was resumed from before them.
@@ -183,11 +173,11 @@ def read(
     try:
         if file.suffix == ".index":
             return _read_tensorflow(file.path, sizes or {})
-        with _Reader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
+        with CheckpointReader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
             checksum = manifest.get(file.listed_name)
             _check_size(opened, file.path, checksum, max_bytes)
             _check_sum(opened, checksum)
-            return _decode(opened, file.step, sizes or {})
+            return decode(opened, file.step, sizes or {})
     except UsageError:
         raise
     except FileNotFoundError:
@@ -270,83 +260,8 @@ def _remove(file: CheckpointFile) -> None:
     sync_folder(file.folder)
 
 
-def _encode(step: int, values: Mapping[str, np.ndarray]) -> bytes:
-    """Returns the file of a checkpoint; equal values give equal bytes."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in {_STEP: np.array(step), **values}.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, array, allow_pickle=False)
-            filename = _STEP_MEMBER if name == _STEP else f"{quote(name, safe='')}.npy"
-            # Without the time of day.
-            archive.writestr(zipfile.ZipInfo(filename), member.getvalue())
-    return file.getvalue()
-
-
-class _Reader(io.BufferedReader):
-    """Reads a file.
-
-    Attributes:
-      limit: The largest number of bytes to read at once.
-    """
-
-    limit = sys.maxsize
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = os.fstat(self.fileno()).st_size - self.tell()
-        if (left if size is None or size < 0 else min(size, left)) > self.limit:
-            raise DamagedError("it has too many arrays")
-        return super().read(size)
-
-
-def _decode(file: _Reader, step: int, sizes: Mapping[str, int]) -> Content:
-    """Decodes some arrays; raises errors of any type if the file is damaged."""
-    total = os.fstat(file.fileno()).st_size
-    file.limit = _MAX_LIST_BYTES  # The library reads the list of members at once, however long.
-    with zipfile.ZipFile(file) as archive:
-        file.limit = sys.maxsize
-        members = archive.infolist()
-        # What is not compressed takes no more memory than it takes on the disk.
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise DamagedError("it is compressed")
-        if sum(member.file_size for member in members) > total:
-            raise DamagedError("its sizes are wrong")
-        if archive.testzip():
-            raise DamagedError("a checksum inside of it is wrong")
-        named = {_unquoted(member.filename): member for member in members}
-        if len(named) != len(members):
-            raise DamagedError("an array is there twice")
-        limits = {**sizes, _STEP: np.array(step).nbytes}
-        arrays = {
-            name: _decode_array(archive.read(named[name]))
-            for name in limits.keys() & named.keys()
-            if named[name].file_size <= limits[name] + _MAX_HEADER_BYTES
-        }
-    if int(arrays.pop(_STEP)) != step:
-        raise DamagedError("it is of another step")
-    return Content(frozenset(named) - {_STEP}, arrays)
-
-
-def _unquoted(member: str) -> str:
-    return _STEP if member == _STEP_MEMBER else unquote(member.removesuffix(".npy"))
-
-
-def _decode_array(data: bytes) -> np.ndarray:
-    """Decodes an array without allocating what its header promises."""
-    member = io.BytesIO(data)
-    version = np.lib.format.read_magic(member)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[version]
-    shape, is_fortran, dtype = read_header(member)
-    if dtype.hasobject or is_fortran:
-        raise DamagedError("an array is of a wrong type")
-    return np.frombuffer(data, dtype, offset=member.tell()).reshape(shape)
-
-
 def _check_size(
-    file: _Reader, path: Path, checksum: Checksum | None, max_bytes: int | None
+    file: CheckpointReader, path: Path, checksum: Checksum | None, max_bytes: int | None
 ) -> None:
     size = os.fstat(file.fileno()).st_size
     if checksum and size != checksum.num_bytes:
@@ -358,7 +273,7 @@ def _check_size(
         )
 
 
-def _check_sum(file: _Reader, checksum: Checksum | None) -> None:
+def _check_sum(file: CheckpointReader, checksum: Checksum | None) -> None:
     if checksum is None:
         return
     digest = hashlib.sha256()

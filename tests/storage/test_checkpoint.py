@@ -193,6 +193,22 @@ def test_damage_never_loads_a_wrong_value(tmp_path, manifest):
         assert step in ({100, 200} if manifest == "intact" else {100, 200, 300}), name
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_without_a_manifest_no_byte_of_a_checkpoint_may_differ(tmp_path):
+    write(tmp_path, [100, 200])
+    path = tmp_path / "step-200.npz"
+    (tmp_path / "manifest.json").unlink()
+    data = path.read_bytes()
+    for position in [*range(0, len(data), 7), *range(len(data) - 64 - 22, len(data))]:
+        path.write_bytes(flip(data, position / len(data)))
+        run = RunDirectory(tmp_path)
+        run.checkpoints = tmp_path
+        assert run.checkpoint("last").name == "step-100", position
+        variables = make_variables()
+        assert Checkpoints(tmp_path, variables).load()
+        assert int(variables["run/steps"]) == 100, position
+
+
 def write_archive(path, num_members, content=b""):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for number in range(num_members):
