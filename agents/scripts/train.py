@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import re
 import shlex
 import sys
@@ -123,6 +124,7 @@ def main(arguments: list[str]) -> None:
             for score in train(config, run):  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:
+        gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         hints = *_write_error(error, run), *_hints(run)

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.errors import NonFiniteError, UsageError
+from agents.storage.checkpoint_archive import Content, DamagedError
 from agents.storage.checkpoint_files import (
     CheckpointFile,
-    Content,
-    DamagedError,
     find_files,
     is_used,
     newest_intact,
@@ -25,6 +24,9 @@ from agents.storage.checkpoint_files import (
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+# More than a checkpoint has besides the values of its variables; reading as much takes moments.
+MAX_EXTRA_BYTES = 2**26
 
 
 class Checkpoints:
@@ -89,7 +91,8 @@ class Checkpoints:
         """
         candidates = find_files(self._folder)
         sizes = {name: variable.numpy().nbytes for name, variable in self._variables.items()}
-        found = newest_intact(self._folder, candidates, sizes)
+        max_bytes = sum(sizes.values()) + MAX_EXTRA_BYTES
+        found = newest_intact(self._folder, candidates, sizes, max_bytes)
         if found:
             _assign(*found, self._variables, are_all=True)
         elif required or is_used(self._folder):

@@ -10,14 +10,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
 import re
 import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 import numpy as np
 
@@ -30,21 +29,22 @@ from agents.regular_files import (
     sync_folder,
     write_atomically,
 )
+from agents.storage.checkpoint_archive import (
+    CheckpointReader,
+    Content,
+    DamagedError,
+    decode,
+    encode,
+)
 
 KEPT = 5
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000
 
-_MAX_HEADER_BYTES = 20_000  # Of an array.
-_STEP, _STEP_MEMBER = "\0step", "@step.npy"  # Names of variables are quoted and have no @.
 _FILE = re.compile(r"step-(\d{1,18})(\.npz|\.index)")
 _LISTED = re.compile(rf"(?:{BEST}/)?step-\d{{1,18}}\.npz")
 _TENSORFLOW_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-class DamagedError(Exception):
-    """A checkpoint is damaged; the message says how."""
 
 
 class CheckpointFile(NamedTuple):
@@ -78,13 +78,6 @@ class Checksum(NamedTuple):
 
     num_bytes: int
     sha256: str
-
-
-class Content(NamedTuple):
-    """What a checkpoint holds: the names of all arrays, and those that were read."""
-
-    names: frozenset[str]
-    arrays: dict[str, np.ndarray]
 
 
 Manifest = dict[str, Checksum]  # By name, relative to the folder of the manifest.
@@ -143,7 +136,7 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
     if manifest.pop(file.listed_name, None):
         # A crash between two writes must not leave a checksum of what was replaced.
         _write_manifest(folder, manifest)
-    data = _encode(step, values)
+    data = encode(step, values)
     write_atomically(file.path, data)
     kept = [other for other in find_files(folder) if other.is_best != best]
     # Later steps than this one are left of a run that was resumed from before them.
@@ -159,7 +152,10 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
 
 
 def read(
-    file: CheckpointFile, manifest: Manifest, sizes: Mapping[str, int] | None = None
+    file: CheckpointFile,
+    manifest: Manifest,
+    sizes: Mapping[str, int] | None = None,
+    max_bytes: int | None = None,
 ) -> Content:
     """Verifies that a checkpoint is as it was written, and reads some of its arrays.
 
@@ -167,18 +163,21 @@ def read(
       file: The checkpoint.
       manifest: The sizes and checksums of checkpoints; those in the file are checked, too.
       sizes: Names of the arrays to read, with their bytes; larger ones are left out.
+      max_bytes: Bytes of a file that it may have, by default any number.
 
     Raises:
       DamagedError: It is not as it was written, or is missing.
-      UsageError: It is a link, pipe, device or folder.
+      UsageError: It is a link, pipe, device or folder, or too large.
     """
     check_regular(file.path)
     try:
         if file.suffix == ".index":
             return _read_tensorflow(file.path, sizes or {})
-        with os.fdopen(open_regular(file.path, os.O_RDONLY), "rb") as opened:
-            _check_sum(opened, manifest.get(file.listed_name))
-            return _decode(opened, file.step, sizes or {})
+        with CheckpointReader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
+            checksum = manifest.get(file.listed_name)
+            _check_size(opened, file.path, checksum, max_bytes)
+            _check_sum(opened, checksum)
+            return decode(opened, file.step, sizes or {})
     except UsageError:
         raise
     except FileNotFoundError:
@@ -189,7 +188,10 @@ def read(
 
 
 def newest_intact(
-    folder: Path, candidates: list[CheckpointFile], sizes: Mapping[str, int] | None = None
+    folder: Path,
+    candidates: list[CheckpointFile],
+    sizes: Mapping[str, int] | None = None,
+    max_bytes: int | None = None,
 ) -> tuple[CheckpointFile, Content] | None:
     """Returns the first checkpoint that is intact, and its content; warns of those skipped.
 
@@ -197,6 +199,7 @@ def newest_intact(
       folder: The folder of checkpoints.
       candidates: Some of them, in order of preference, see `find_files`.
       sizes: See `read`.
+      max_bytes: See `read`.
     """
     manifest = checksums(folder)
     skipped = []
@@ -204,7 +207,7 @@ def newest_intact(
     missing = [name for name in manifest if name not in listed]
     for file in candidates:
         try:
-            content = read(file, manifest, sizes)
+            content = read(file, manifest, sizes, max_bytes)
         except DamagedError as error:
             skipped.append(f"{file.listed_name} ({error})")
             continue
@@ -257,69 +260,22 @@ def _remove(file: CheckpointFile) -> None:
     sync_folder(file.folder)
 
 
-def _encode(step: int, values: Mapping[str, np.ndarray]) -> bytes:
-    """Returns the file of a checkpoint; equal values give equal bytes."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in {_STEP: np.array(step), **values}.items():
-            member = io.BytesIO()
-            np.lib.format.write_array(member, array, allow_pickle=False)
-            filename = _STEP_MEMBER if name == _STEP else f"{quote(name, safe='')}.npy"
-            # Without the time of day.
-            archive.writestr(zipfile.ZipInfo(filename), member.getvalue())
-    return file.getvalue()
+def _check_size(
+    file: CheckpointReader, path: Path, checksum: Checksum | None, max_bytes: int | None
+) -> None:
+    size = os.fstat(file.fileno()).st_size
+    if checksum and size != checksum.num_bytes:
+        raise DamagedError(f"{size} bytes instead of {checksum.num_bytes}")
+    if max_bytes is not None and size > max_bytes:
+        raise UsageError(
+            f"the checkpoint {path} does not fit the configuration: it has {size:,} bytes, "
+            f"expected at most {max_bytes:,}"
+        )
 
 
-def _decode(file: io.BufferedReader, step: int, sizes: Mapping[str, int]) -> Content:
-    """Decodes some arrays; raises errors of any type if the file is damaged."""
-    total = os.fstat(file.fileno()).st_size
-    with zipfile.ZipFile(file) as archive:
-        members = archive.infolist()
-        # What is not compressed takes no more memory than it takes on the disk.
-        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
-            raise DamagedError("it is compressed")
-        if sum(member.file_size for member in members) > total:
-            raise DamagedError("its sizes are wrong")
-        if archive.testzip():
-            raise DamagedError("a checksum inside of it is wrong")
-        named = {_unquoted(member.filename): member for member in members}
-        if len(named) != len(members):
-            raise DamagedError("an array is there twice")
-        limits = {**sizes, _STEP: np.array(step).nbytes}
-        arrays = {
-            name: _decode_array(archive.read(named[name]))
-            for name in limits.keys() & named.keys()
-            if named[name].file_size <= limits[name] + _MAX_HEADER_BYTES
-        }
-    if int(arrays.pop(_STEP)) != step:
-        raise DamagedError("it is of another step")
-    return Content(frozenset(named) - {_STEP}, arrays)
-
-
-def _unquoted(member: str) -> str:
-    return _STEP if member == _STEP_MEMBER else unquote(member.removesuffix(".npy"))
-
-
-def _decode_array(data: bytes) -> np.ndarray:
-    """Decodes an array without allocating what its header promises."""
-    member = io.BytesIO(data)
-    version = np.lib.format.read_magic(member)
-    read_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[version]
-    shape, is_fortran, dtype = read_header(member)
-    if dtype.hasobject or is_fortran:
-        raise DamagedError("an array is of a wrong type")
-    return np.frombuffer(data, dtype, offset=member.tell()).reshape(shape)
-
-
-def _check_sum(file: io.BufferedReader, checksum: Checksum | None) -> None:
+def _check_sum(file: CheckpointReader, checksum: Checksum | None) -> None:
     if checksum is None:
         return
-    size = os.fstat(file.fileno()).st_size
-    if size != checksum.num_bytes:
-        raise DamagedError(f"{size} bytes instead of {checksum.num_bytes}")
     digest = hashlib.sha256()
     while block := file.read(2**20):
         digest.update(block)
@@ -332,12 +288,18 @@ def _read_tensorflow(path: Path, sizes: Mapping[str, int]) -> Content:
     """Reads a checkpoint of an earlier version, whose names have dots for slashes."""
     import tensorflow as tf
 
-    for data in path.parent.glob(f"{path.stem}.data-*"):
+    files = list(path.parent.glob(f"{path.stem}.data-*"))
+    for data in files:
         check_regular(data)
+    left = sum(data.stat().st_size for data in files)
     reader = tf.train.load_checkpoint(str(path.with_suffix("")))
     names = {name.replace("/", "."): name for name in sizes}
     arrays = {}
-    for key in reader.get_variable_to_shape_map():
+    types = reader.get_variable_to_dtype_map()
+    for key, shape in reader.get_variable_to_shape_map().items():
+        left -= math.prod(shape) * types[key].size
+        if left < 0:  # Before memory is allocated for it.
+            raise DamagedError("its sizes are wrong")
         if key.endswith(_TENSORFLOW_VALUE) and not key.startswith("save_counter/"):
             # TensorFlow doubles dots.
             name = key.removesuffix(_TENSORFLOW_VALUE).replace("..", ".")

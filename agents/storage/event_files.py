@@ -101,12 +101,15 @@ _FRAME_BYTES = 16  # Of a record: its length, and checksums of the length and of
 
 
 def _whole_bytes(path: Path) -> int:
-    """Returns how far the lengths of a file's records lead before its end, in bytes."""
+    """Returns how far the lengths of a file's records lead, while they are right, in bytes."""
     with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         total, size = os.fstat(file.fileno()).st_size, 0
         while total - size >= _FRAME_BYTES:
             file.seek(size)
-            (length,) = struct.unpack("<Q", file.read(8))
+            header = file.read(12)
+            length, checksum = struct.unpack("<QI", header)
+            if checksum != _masked_crc32c(header[:8]):
+                break
             if length > min(MAX_RECORD_BYTES, total - size - _FRAME_BYTES):
                 break
             size += _FRAME_BYTES + length

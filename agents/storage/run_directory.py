@@ -18,10 +18,10 @@ from agents.settings.config import Config
 from agents.settings.config_file import load_config, save_config
 from agents.settings.resumption import check_resumption
 from agents.storage import run_lock
+from agents.storage.checkpoint_archive import DamagedError
 from agents.storage.checkpoint_files import (
     BEST,
     CheckpointFile,
-    DamagedError,
     checksums,
     find_files,
     is_used,

@@ -1,6 +1,7 @@
 import contextlib
 import shutil
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -190,6 +191,46 @@ def test_damage_never_loads_a_wrong_value(tmp_path, manifest):
         assert last.checkpoint("last").name == f"step-{step}"  # As `visualize` finds it.
         # Any byte counts if the manifest lists the file, otherwise those of values.
         assert step in ({100, 200} if manifest == "intact" else {100, 200, 300}), name
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_without_a_manifest_no_byte_of_a_checkpoint_may_differ(tmp_path):
+    write(tmp_path, [100, 200])
+    path = tmp_path / "step-200.npz"
+    (tmp_path / "manifest.json").unlink()
+    data = path.read_bytes()
+    for position in [*range(0, len(data), 7), *range(len(data) - 64 - 22, len(data))]:
+        path.write_bytes(flip(data, position / len(data)))
+        run = RunDirectory(tmp_path)
+        run.checkpoints = tmp_path
+        assert run.checkpoint("last").name == "step-100", position
+        variables = make_variables()
+        assert Checkpoints(tmp_path, variables).load()
+        assert int(variables["run/steps"]) == 100, position
+
+
+def write_archive(path, num_members, content=b""):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for number in range(num_members):
+            archive.writestr(str(number), content)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_archives_of_too_many_arrays_are_skipped_before_they_are_listed(tmp_path):
+    write(tmp_path, [100])
+    write_archive(tmp_path / "step-200.npz", 40_000)
+    with pytest.warns(UserWarning, match="step-200.npz .it has too many arrays."):
+        assert Checkpoints(tmp_path, make_variables()).load()
+
+
+def test_files_far_larger_than_the_variables_are_refused_before_they_are_read(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("agents.storage.checkpoint.MAX_EXTRA_BYTES", 10_000)
+    write(tmp_path, [100])
+    write_archive(tmp_path / "step-200.npz", 1, bytes(10_000))
+    with pytest.raises(UsageError, match="step-200.npz does not fit .* expected at most 10,028"):
+        Checkpoints(tmp_path, make_variables()).load()
 
 
 def test_a_skipped_checkpoint_is_named_and_replaced_later(tmp_path):

@@ -217,3 +217,11 @@ def test_events_are_removed_in_place(open_file, tmp_path):
     remove_events_after(path.parent, 100)
     assert before[0].startswith(path.read_bytes()) and path.stat().st_ino == before[1]
     assert steps_of(path.parent, "loss") == [100]
+
+
+def test_a_file_of_zeros_has_no_events(tmp_path):
+    path = tmp_path / "events.out.tfevents.1"
+    path.write_bytes(bytes(2**24))
+    start = time.monotonic()
+    remove_events_after(tmp_path, 100)
+    assert path.stat().st_size == 0 and time.monotonic() - start < 2

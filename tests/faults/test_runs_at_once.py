@@ -1,0 +1,192 @@
+"""Runs that are started at once: each has a folder of its own, and no folder has two."""
+
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agents.settings.config_file import load_config
+from agents.storage.metrics import read_metrics
+from agents.storage.run_directory import RunDirectory
+from tests.faults.commands import ROOT, Command, kill, processes_with
+from tests.faults.figures import record
+
+SMALL = (
+    "--config=default --num-envs=1 --rollout-length=64 --minibatch-size=64 --epochs=1 --layers=4 "
+    "--eval-episodes=1 --checkpoint-interval=64 --log-interval=64 --histogram-interval=0 "
+    "--env-backend=inline"
+)
+LOOP = """
+for seed in $(seq {count}); do
+  {python} -W ignore -m agents.scripts.train --logdir=logs {settings} --steps={steps} --seed=$seed 2>stderr-$seed &
+done
+wait
+"""
+
+
+def wait_until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def run_loop(folder, count, steps=64, to_the_end=False):
+    """Starts `count` runs in one shell loop; returns their folders."""
+    script = LOOP.format(count=count, python=sys.executable, settings=SMALL, steps=steps)
+    shell = subprocess.Popen(
+        ["sh", "-c", script],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+    )
+    logs = folder / "logs"
+    try:
+        if to_the_end:
+            assert shell.wait(600) == 0
+        else:
+            wait_until(lambda: len(list(logs.glob("*/config.yaml"))) == count)
+    finally:
+        if shell.poll() is None:
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+    return [RunDirectory.of(path) for path in sorted(logs.iterdir())]
+
+
+def check_runs(folder, runs, count, to_the_end):
+    """Checks that each folder belongs to one of the processes, and to nothing else."""
+    assert len(runs) == count
+    assert {run.load_config().seed for run in runs} == set(range(1, count + 1))
+    for run in runs:
+        seed = run.load_config().seed
+        line = (folder / f"stderr-{seed}").read_text()
+        # The process of a seed says where it trains, once it has made its environments.
+        assert f"Training in {Path('logs') / run.path.name};" in line
+        assert run.lock_file.read_text().startswith("process ")
+        names = {path.name for path in run.path.iterdir()}
+        assert names <= {"config.yaml", "lock", "metrics.jsonl", "checkpoints", "train", "eval"}
+        if to_the_end:
+            assert [row["step"] for row in read_metrics(run.metrics_file)] == [64, 64]
+            assert run.checkpoint("last").name == "step-64"
+            assert len(list(run.train_events.iterdir())) == 1
+
+
+def run_loops(rounds, count, folder, finished_rounds=0):
+    """Starts `count` runs at once, `rounds` times; records the number of folders."""
+    folders = 0
+    for number in range(rounds):
+        place = folder / str(number)
+        place.mkdir()
+        to_the_end = number < finished_rounds
+        runs = run_loop(place, count, to_the_end=to_the_end)
+        check_runs(place, runs, count, to_the_end)
+        folders += len({run.path for run in runs})
+        shutil.rmtree(place)
+    record("runs started in one shell loop", rounds=rounds, runs=rounds * count, folders=folders)
+    assert folders == rounds * count
+
+
+def test_runs_of_a_shell_loop_have_folders_of_their_own(tmp_path):
+    run_loops(1, 3, tmp_path)
+
+
+@pytest.mark.slow
+def test_160_runs_of_shell_loops_have_folders_of_their_own(tmp_path):
+    run_loops(20, 8, tmp_path, finished_rounds=1)
+
+
+HOLD = (
+    "import sys, time; from agents.storage.run_directory import RunDirectory\n"
+    "run = RunDirectory(sys.argv[1])\n"
+    "with run.locked(run.load_config()): print(flush=True); time.sleep(600)"
+)
+MAIN_SECONDS = (
+    "import sys, time; start, cpu = time.perf_counter(), time.process_time()\n"
+    "from agents.scripts import train\n"
+    "from agents.settings import command_line\n"
+    "try: command_line.run(train.main)\n"
+    "finally: print(time.perf_counter() - start, time.process_time() - cpu)"
+)
+
+
+def run_refused(count, folder):
+    """Starts a run `count` times that is being trained."""
+    run = RunDirectory(folder / "logs" / "20260131T120000-default")
+    run.prepare(load_config("default"))
+    (run.path / "notes").write_text("kept")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD, run.path],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    seconds, cpu = [], []
+    try:
+        owner.stdout.readline()
+        before = sorted(run.path.rglob("*"))
+        for _ in range(count):
+            second = subprocess.run(
+                [
+                    sys.executable,
+                    "-c",
+                    MAIN_SECONDS,
+                    "--logdir=logs",
+                    f"--timestamp={run.timestamp}",
+                ],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                capture_output=True,
+                text=True,
+            )
+            for times, text in zip((seconds, cpu), second.stdout.split(), strict=True):
+                times.append(float(text))
+            lines = second.stderr.splitlines()
+            assert second.returncode == 2 and len(lines) <= 3, second.stderr
+            assert f"process {owner.pid} on host {os.uname().nodename}" in lines[0]
+            assert sorted(run.path.rglob("*")) == before
+    finally:
+        kill(owner)
+    median = statistics.median(seconds)
+    record(
+        "the same run started twice",
+        cases=count,
+        refused=count,
+        median_seconds=round(median, 2),
+        most_seconds=round(max(seconds), 2),
+        most_processor_seconds=round(max(cpu), 2),
+    )
+    # Others that use the machine, too, prolong the time that passes.
+    assert statistics.median(cpu) < 1
+
+
+def test_a_run_that_is_being_trained_is_refused(tmp_path):
+    run_refused(1, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_run_that_is_being_trained_is_refused_20_times(tmp_path):
+    run_refused(20, tmp_path)
+
+
+@pytest.mark.slow
+def test_of_two_processes_that_resume_a_run_at_once_one_is_refused(tmp_path):
+    """Both are started at the same moment; the one that is refused names the other."""
+    [run] = run_loop(tmp_path, 1, to_the_end=True)
+    for number in range(1, 6):
+        steps = 64 * (number + 1)
+        arguments = ["--logdir=logs", f"--timestamp={run.timestamp}", f"--steps={steps}"]
+        with Command(tmp_path, *arguments) as one, Command(tmp_path, *arguments) as other:
+            codes = one.wait(), other.wait()
+            assert sorted(codes) == [0, 2]
+            refused, trained = (one, other) if codes[0] else (other, one)
+            owner = re.search(r"process (\d+) on host", refused.printed())
+            assert int(owner[1]) == trained.process.pid
+        assert [row["step"] for row in read_metrics(run.metrics_file)][-1] == steps
+    assert processes_with(tmp_path) == []
