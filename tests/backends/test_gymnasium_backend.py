@@ -191,6 +191,6 @@ def test_spaces_without_a_policy_or_network_raise(env_backend, env_kwargs, name)
 
 
 def test_an_unknown_argument_of_the_environment_raises(env_backend):
-    with pytest.raises(UsageError, match="env_kwargs: .*Ramp.* argument 'incline'"):
+    with pytest.raises(UsageError, match="env_kwargs: the constructor of .* argument 'incline'"):
         with make(env_backend=env_backend, env_kwargs={"incline": 2}):
             pass

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agents.backends.backend import make_backend
-from agents.errors import UnsupportedSpaceError
+from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError
 from agents.settings.config_file import load_config
 
 
@@ -59,6 +59,6 @@ def test_environments_before_a_failing_one_are_closed():
             raise ZeroDivisionError
         return Closing(env)
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(EnvironmentRaisedError, match="constructor raised ZeroDivisionError"):
         make(3, wrap)
     assert len(closed) == 2

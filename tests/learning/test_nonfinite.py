@@ -88,7 +88,7 @@ def test_observations_without_numbers_are_not_monitored():
     rollout = make_rollout()
     for name in ("observ", "final_observ", "last_observ"):
         del rollout[name]
-    assert set(find(rollout)) == {"reward", "action", "loss"}
+    assert set(find(rollout)) == {"reward", "action", "loss", "gradient"}
 
 
 SHAPES = st.sampled_from([(1, 1), (3, 2), (3, 2, 4), (2, 1, 2, 3)])
