@@ -7,7 +7,6 @@ from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
 from agents.graph.algorithm import Algorithm, Report
-from tests.faulty_toys import FaultyEnv
 from tests.ppo.agent import Agent
 from tests.ppo.numpy_update import numeric_gradient
 from tests.ppo.reachable import reachable_variables
@@ -142,19 +141,27 @@ def test_reports_have_the_documented_form():
     assert all(np.shape(number) == () for number in report.scalars.values())
     assert report.arrays["rollout/reward"].shape == (8,)
     assert report.arrays["weights/value/output/kernel"].shape == (2, 1)
-    assert set(report.nonfinite) == {"observ", "final_observ", "reward", "action", "loss"}
+    assert set(report.nonfinite) == {
+        "observ",
+        "final_observ",
+        "reward",
+        "action",
+        "loss",
+        "gradient",
+    }
     assert {int(index) for _, index in report.nonfinite.values()} == {-1}
 
 
 def test_numbers_that_are_not_finite_are_reported():
-    envs = random_envs(3, termination=0, truncation=0)
-    envs[0] = FaultyEnv(envs[0], {"observ": -np.inf}, countdown=3)
-    envs[1] = FaultyEnv(envs[1], {"reward": np.inf}, countdown=2)
-    nonfinite = Agent(envs, 4, normalize_observ=False).iterate().nonfinite
+    """Environments of Python are refused before; those of TensorFlow are not."""
+    agent = Agent(random_envs(3, termination=0, truncation=0), 4, normalize_observ=False)
+    rollout = agent.collect()
+    observ = tf.tensor_scatter_nd_update(rollout.observ, [[3, 0, 1]], [-np.inf])
+    reward = tf.tensor_scatter_nd_update(rollout.reward, [[1, 1]], [np.inf])
+    nonfinite = agent.ppo.train(rollout._replace(observ=observ, reward=reward)).nonfinite
     assert nonfinite["reward"] == (np.inf, 1 * 3 + 1)  # In the second step.
-    assert nonfinite["observ"] == (-np.inf, 3 * 3 + 0)  # After the third step, before the fourth.
-    assert nonfinite["action"][1] == 3 * 3 + 0  # It is chosen for that observation.
-    assert nonfinite["loss"][1] == 0
+    assert nonfinite["observ"] == (-np.inf, 3 * 3 + 0)
+    assert nonfinite["loss"][1] == nonfinite["gradient"][1] == 0
 
 
 # Acting.
