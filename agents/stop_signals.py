@@ -191,7 +191,8 @@ class _Watcher:
     @property
     def is_stopping(self) -> bool:
         """See the function `is_stopping`."""
-        return bool(self._signum or requested)
+        # The owner, because this thread may not have been woken up yet when the request is taken.
+        return bool(self._signum or self.owner or requested)
 
     def enter(self, rescue: Callable[[], object]) -> None:
         """Starts a section; the rescue function of the outermost one counts."""
