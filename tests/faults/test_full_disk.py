@@ -3,9 +3,11 @@
 import collections
 import contextlib
 import re
+import shutil
 import warnings
 
 import numpy as np
+import pytest
 
 from agents.scripts.train import train
 from agents.storage.run_directory import RunDirectory
@@ -71,7 +73,7 @@ def check_complete(run, reference):
 def run_on(disk_folder, seed):
     """Trains on a disk that is full twice, is stopped while it is, and resumed on the full disk."""
     disk, config = Disk(disk_folder), make_config("inline", seed)
-    run = RunDirectory(disk_folder / "run")
+    run = RunDirectory(disk_folder / f"run-{seed}")
     with warnings.catch_warnings(record=True) as issued:
         warnings.simplefilter("always", UserWarning)
         # 15 evaluations, every second update; a checkpoint every fifth.
@@ -82,11 +84,12 @@ def run_on(disk_folder, seed):
     # The files are opened again by the process that resumes.
     failed = check_lines(lines, disk.times_full + 1)
     check_complete(run, never_stopped("inline", seed))
+    shutil.rmtree(run.path)
     return failed
 
 
-def run_seeds(seeds, disk_folder):
-    failed = [run_on(disk_folder, seed) for seed in seeds[:1]]
+def run(seeds, disk_folder):
+    failed = [run_on(disk_folder, seed) for seed in seeds]
     saves, appends = (sum(counts) for counts in zip(*failed, strict=True))
     record(
         "full disk at checkpoints, events, metrics and while resuming",
@@ -100,4 +103,9 @@ def run_seeds(seeds, disk_folder):
 
 
 def test_a_full_disk_loses_nothing(small_disk):  # noqa: F811
-    run_seeds([0], small_disk)
+    run([0], small_disk)
+
+
+@pytest.mark.slow
+def test_a_full_disk_loses_nothing_with_several_seeds(small_disk):  # noqa: F811
+    run([1, 2, 3, 4, 5], small_disk)

@@ -37,7 +37,7 @@ def run(backend, seeds, stops, folder):
     )
 
 
-@pytest.mark.parametrize("backend", ["inline", "tf"])
+@pytest.mark.parametrize("backend", ["inline", pytest.param("tf", marks=pytest.mark.slow)])
 def test_a_resumed_training_equals_one_that_never_stopped(backend, tmp_path):
     run(backend, [0], [15], tmp_path)
 
