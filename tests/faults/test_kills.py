@@ -1,5 +1,6 @@
 """SIGKILL at random moments, half of them inside of a save: chains of kills and resumes."""
 
+import contextlib
 import os
 import random
 import re
@@ -31,8 +32,14 @@ def names_in(folder):
 
 
 def left_over(run):
-    """Files that no process is writing any more."""
-    return [path for path in run.path.rglob("*") if path.name.endswith((".unfinished", "_temp"))]
+    """Unfinished files, with what tells them from new ones of the same name."""
+    found = set()
+    for path in run.path.rglob("*"):
+        if path.name.endswith((".unfinished", "_temp")):
+            with contextlib.suppress(FileNotFoundError):
+                status = path.lstat()
+                found.add((path, status.st_ino, status.st_mtime_ns))
+    return found
 
 
 def kill_savers(count, folder):
@@ -40,7 +47,7 @@ def kill_savers(count, folder):
     run = RunDirectory(folder / "20260131T120000-default")
     draw, saved, in_save, with_remains, lost = random.Random(0), 0, 0, 0, []
     for case in range(count + 1):
-        remains = left_over(run) if case else []
+        remains = left_over(run) if case else set()
         with_remains += bool(remains)
         with subprocess.Popen(
             [sys.executable, "-m", "tests.faults.saving_process", run.path, str(SIZE)],
@@ -54,7 +61,7 @@ def kill_savers(count, folder):
                 # A checkpoint that was saved may not be reported yet.
                 assert saved <= int(step) <= saved + INTERVAL
                 lost.append(saved - int(step))
-                assert not set(remains) & set(left_over(run))
+                assert not remains & left_over(run)
                 if case == count:
                     break
                 lines = [process.stdout.readline() for _ in range(draw.randrange(1, 4))]
@@ -118,7 +125,7 @@ def kill_trainings(count, folder):
                 step = int(re.search("from step ([0-9,]+)", command.printed())[1].replace(",", ""))
                 assert step >= last
                 lost.append(trained - step)
-                assert not set(remains) & set(left_over(run))
+                assert not remains & left_over(run)
             else:
                 [path] = (folder / "logs").iterdir()
                 run, step = RunDirectory(path), 0
