@@ -117,7 +117,7 @@ class Save:
 
     name = "a save"
     arguments = [
-        *SMALL, "--eval-interval=1000000", '--env-kwargs={"at": -1, "seconds": 60}',
+        *SMALL, "--eval-interval=1000000", '--env-kwargs={"at": -1, "seconds": 0}',
         "--layers=1000,1000", "--checkpoint-interval=50", "--env-backend=inline",
     ]  # fmt: skip
 
