@@ -64,7 +64,7 @@ def run(folder):
     )
     # Processor time: on a machine that others use, too, commands are slower for no fault of theirs.
     assert statistics.median(cpu for cpu, _ in early_times) < EARLY_SECONDS
-    assert max(cpu for cpu, _ in late_times) < LATE_SECONDS
+    assert statistics.median(cpu for cpu, _ in late_times) < LATE_SECONDS
     return len(early) + len(late)
 
 
