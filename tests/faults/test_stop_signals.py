@@ -205,7 +205,7 @@ def run(situation, count, folder):
 def test_hung_environments_are_stopped_by_a_signal(tmp_path):
     """The other situations are slow; tests/scripts/test_train_signals.py has short ones, too."""
     late, seconds = run(HungEnvironments, 1, tmp_path)
-    assert late < 2 and seconds < 5  # A tenth of a second and one on an idle machine.
+    assert late < 2 and seconds < 8  # A tenth of a second and one on an idle machine.
 
 
 @pytest.mark.slow
