@@ -153,6 +153,7 @@ def run_refused(count, folder):
             assert sorted(run.path.rglob("*")) == before
     finally:
         kill(owner)
+        owner.stdout.close()
     median = statistics.median(seconds)
     record(
         "the same run started twice",
