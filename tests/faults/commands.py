@@ -51,7 +51,7 @@ class Command:
         self._read += len(text)
         return text.splitlines()
 
-    def wait_for(self, condition, seconds=120, pause=0.01):
+    def wait_for(self, condition, seconds=300, pause=0.01):
         """Waits until `condition()` is true or the process ends; returns its value."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
@@ -64,7 +64,7 @@ class Command:
     def wait_for_line(self, part):
         assert self.wait_for(lambda: part in self.printed()), self.printed()
 
-    def wait(self, seconds=120):
+    def wait(self, seconds=300):
         """Waits for the end; returns the exit code."""
         return self.process.wait(seconds)
 

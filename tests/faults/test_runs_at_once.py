@@ -31,7 +31,7 @@ wait
 """
 
 
-def wait_until(condition, seconds=120):
+def wait_until(condition, seconds=300):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -153,6 +153,7 @@ def run_refused(count, folder):
             assert sorted(run.path.rglob("*")) == before
     finally:
         kill(owner)
+        owner.stdout.close()
     median = statistics.median(seconds)
     record(
         "the same run started twice",
