@@ -102,6 +102,7 @@ def run(seeds, disk_folder):
     assert saves and appends
 
 
+@pytest.mark.slow  # tests/storage has full disks under each kind of file.
 def test_a_full_disk_loses_nothing(small_disk):  # noqa: F811
     run([0], small_disk)
 

@@ -202,6 +202,7 @@ def run(situation, count, folder):
     return statistics.median(late), statistics.median(seconds)
 
 
+@pytest.mark.slow
 def test_hung_environments_are_stopped_by_a_signal(tmp_path):
     """The other situations are slow; tests/scripts/test_train_signals.py has short ones, too."""
     late, seconds = run(HungEnvironments, 1, tmp_path)
