@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,9 @@ Returned: TypeAlias = Any
 # The usual types of rewards and flags; `check_types` accepts some more.
 REAL_TYPES = frozenset({float, int, np.float64, np.float32})
 FLAG_TYPES = frozenset({bool, np.bool_})
+
+# Finite rewards; NaN compares false with both.
+LOWEST, HIGHEST = -sys.float_info.max, sys.float_info.max
 
 # Kinds of NumPy types that observations may have, by the kind of their space's type.
 _KINDS = {"f": "f", "i": "iu", "u": "iu", "b": "b"}
@@ -69,6 +73,8 @@ class DataCheck:
 
     def are_in_bounds(self, leaves: Leaves) -> bool:
         """Whether all observations, leaves [N, ...], are finite and in bounds."""
+        if len(leaves) == 1:  # The usual case, in which everything else takes as long.
+            return self._bounds[0].contain(leaves[0])
         return all(map(BatchBounds.contain, self._bounds, leaves))
 
     def check_bounds(self, leaves: Leaves, env: int) -> None:
@@ -116,11 +122,12 @@ def check_types(
     """Checks what `step` returned besides the observation.
 
     Raises:
-      DataError: The reward is not a real number, a flag is not a boolean, or the info is not a
+      DataError: The reward is not a finite number, a flag is not a boolean, or the info is not a
         dictionary.
     """
     if np.ndim(reward) != 0 or np.asarray(reward).dtype.kind not in "fiub":
         raise DataError(f"returned the reward {_describe(reward)}, expected a number")
+    check_reward(reward)
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if np.ndim(flag) != 0 or np.asarray(flag).dtype.kind not in "biu" or flag not in (0, 1):
             raise DataError(f"returned {_describe(flag)} for {name}, expected True or False")

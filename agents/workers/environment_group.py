@@ -15,11 +15,11 @@ import numpy as np
 
 from agents.environments.data_check import (
     FLAG_TYPES,
+    HIGHEST,
+    LOWEST,
     REAL_TYPES,
     DataCheck,
     DataError,
-    are_finite,
-    check_reward,
     check_types,
     unpack_reset,
 )
@@ -128,9 +128,10 @@ class EnvironmentGroup:
                     observ, reward, terminated, truncated, info = environment.step(action)
                     if fork_depth != depth:
                         raise ForkedProcessError
-                    # The usual types are recognized here: calls take as long as all the rest.
+                    # Usual values are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
+                        or not LOWEST <= reward <= HIGHEST  # type: ignore[operator]
                         or terminated.__class__ not in FLAG_TYPES
                         or truncated.__class__ not in FLAG_TYPES
                         or info.__class__ is not dict
@@ -246,12 +247,11 @@ class EnvironmentGroup:
           any_done: Whether the step ended an episode; other final observations are valid.
         """
         rows, check = self._rows, self._check
-        if are_finite(rows.reward) and check.are_in_bounds(rows.observ):
+        if check.are_in_bounds(rows.observ):
             if not any_done or check.are_in_bounds(rows.final_observ):
                 return
         for env in range(len(self.envs)):
             try:
-                check_reward(rows.reward[env])
                 check.check_bounds(rows.final_observ, env)
                 check.check_bounds(rows.observ, env)
             except DataError as error:
