@@ -5,8 +5,6 @@ import pytest
 import tensorflow as tf
 
 from agents.graph.transition import Rollout
-from agents.learning.normalization import RunningMoments
-from agents.learning.returns import explained_variance, standardize
 from agents.policies.policy import Policy
 from agents.ppo.loss import make_loss
 from agents.ppo.rollout_processor import Experience, RolloutProcessor
@@ -148,22 +146,3 @@ def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
         np.testing.assert_array_equal(one, other)
     without = changed._replace(valid=())
     assert not np.allclose(gradients(without)[0], gradients(batch)[0])
-
-
-def test_masked_statistics_equal_those_of_the_valid_part():
-    random = np.random.default_rng(1)
-    values, other = random.normal(size=[2, 40]).astype(np.float32)
-    valid = random.random(40) < 0.7
-    standardized = standardize(tf.constant(values), valid=tf.constant(valid)).numpy()
-    part = values[valid]
-    np.testing.assert_allclose(standardized[valid], (part - part.mean()) / part.std(), rtol=1e-4)
-    assert not standardized[~valid].any()
-    expected = 1 - np.var(part - other[valid]) / np.var(part)
-    got = explained_variance(tf.constant(other), tf.constant(values), valid=tf.constant(valid))
-    np.testing.assert_allclose(got, expected, rtol=1e-5)
-    moments = RunningMoments(1)
-    for rows in (np.zeros(40, bool), valid, ~valid):  # The first update has no valid value.
-        moments.update(tf.constant(values[:, None]), tf.constant(rows))
-    np.testing.assert_allclose(moments.mean, [values.mean()], rtol=1e-6)
-    np.testing.assert_allclose(moments.variance(), [values.var()], rtol=1e-6)
-    assert moments.count == 40

@@ -8,16 +8,8 @@ import pytest
 from agents.processes.spare_worker import SpareWorker
 from agents.processes.spawner import end_workers
 from agents.vector.batch_env import make_batch_env
+from tests.faults.processes import children
 from tests.faulty_toys import CommandedEnv
-
-
-def children():
-    """Ids of the children of all threads."""
-    found = set()
-    for task in os.listdir("/proc/self/task"):
-        with open(f"/proc/self/task/{task}/children") as file:
-            found |= {int(pid) for pid in file.read().split()}
-    return found
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.util.tensor_util import make_ndarray
 
 from agents.storage.event_files import (
     EventFile,
@@ -13,6 +12,7 @@ from agents.storage.event_files import (
     load_event_library,
     remove_events_after,
 )
+from tests.storage.shown_events import events, steps_of
 
 PRIVATE_MODULES = [
     "tensorboard.backend.event_processing.event_file_loader",
@@ -48,23 +48,6 @@ def write(file, steps):
         file.text(step, "note", f"step {step}")
         file.scalars(step, {"loss": step / 8, "return": float("nan")}, 1e9 + step)
         file.histograms(step, {"reward": np.arange(step, dtype=np.float32)})
-
-
-def events(folder):
-    """Plugin and arrays by step that TensorBoard shows, by tag."""
-    accumulator = EventAccumulator(str(folder), {"tensors": 0})
-    accumulator.Reload()
-    return {
-        tag: (
-            accumulator.SummaryMetadata(tag).plugin_data.plugin_name,
-            [(event.step, make_ndarray(event.tensor_proto)) for event in accumulator.Tensors(tag)],
-        )
-        for tag in accumulator.Tags()["tensors"]
-    }
-
-
-def steps_of(folder, tag):
-    return [step for step, _ in events(folder)[tag][1]]
 
 
 def records(folder):

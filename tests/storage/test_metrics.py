@@ -5,11 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-from tensorboard.util.tensor_util import make_ndarray
 
 from agents.storage.metrics import Metrics, read_metrics
 from agents.storage.run_directory import RunDirectory
+from tests.storage.shown_events import events, steps_of
 
 
 @pytest.fixture
@@ -35,23 +34,6 @@ def write(run, start, steps):
         metrics.scalars(step, {"losses/policy": np.float32(step / 8), "episode/return": -1.5})
         metrics.scalars(step, {"eval/return_mean": step + 0.5})
         metrics.histograms(step, {"rollout/reward": np.arange(step, dtype=np.float32)})
-
-
-def events(folder):
-    """Plugin and arrays by step that TensorBoard shows, by tag."""
-    accumulator = EventAccumulator(str(folder), {"tensors": 0})
-    accumulator.Reload()
-    return {
-        tag: (
-            accumulator.SummaryMetadata(tag).plugin_data.plugin_name,
-            [(event.step, make_ndarray(event.tensor_proto)) for event in accumulator.Tensors(tag)],
-        )
-        for tag in accumulator.Tags()["tensors"]
-    }
-
-
-def steps_of(folder, tag):
-    return [step for step, _ in events(folder)[tag][1]]
 
 
 def test_lines_have_step_time_and_scalars(run):
