@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from agents import stop_signals
 from agents.processes.process_group import kill_group, reap_group
-from agents.shared_memory.channel import BUSY_ENV, WORDS_BYTES, Channel, map_words
+from agents.shared_memory.channel import BUSY_ENV, SHARED_BYTES, Channel, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
 # Seconds for workers to close their environments, and then to exit after SIGTERM.
@@ -171,7 +171,7 @@ def start_worker() -> WorkerProcess:
         except RuntimeError as error:  # Threads are processes to the system's limits.
             raise OSError(errno.EAGAIN, str(error)) from error
     with contextlib.ExitStack() as inherited, contextlib.ExitStack() as kept:
-        words_file = create_anonymous_file(WORDS_BYTES)
+        words_file = create_anonymous_file(SHARED_BYTES)
         inherited.callback(os.close, words_file)
         words = map_words(words_file)
         words[BUSY_ENV] = -1

@@ -7,9 +7,10 @@ less time than waking up a process that sleeps. Then it sleeps until the other s
 doorbell. A ring can be lost (one side reads the flag while the other sets it), so sleepers also
 wake up periodically.
 
-A turn that needs a message increments the counter first and then sends it: the other side is
-already reading when a long message fills the socket. Every message carries the sequence number of
-its turn, so that a late one is never taken for the next.
+A short reply lies in shared memory, beside the counters. A turn that needs another message
+increments the counter first and then sends it: the other side is already reading when a long
+message fills the socket. Every message carries the sequence number of its turn, so that a late one
+is never taken for the next.
 
 Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
 takes no longer than for one. A wait that sleeps also ends when a stop of the process is requested.
@@ -54,17 +55,20 @@ class MessageError(ConnectionError):
 
 
 # Shared words by index: both counters, who sleeps, the parent's command, the status of the worker's
-# reply, and the worker's environment in use, -1 between turns. They fit one cache line.
-PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP, COMMAND, STATUS, BUSY_ENV = range(7)
+# reply, the worker's environment in use, -1 between turns, and the length of the reply's message,
+# -1 if it is sent. They fit one cache line; short messages follow them.
+PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP = range(4)
+COMMAND, STATUS, BUSY_ENV, LENGTH = range(4, 8)
 WORDS_BYTES = 64
+SHARED_BYTES = 4096
 
 
 def map_words(descriptor: int) -> memoryview:
-    """Maps a channel's shared words, int64 [8].
+    """Maps a channel's shared words, int64 [8], and the room for a short message after them.
 
     Reading or writing one is atomic and takes tens of nanoseconds.
     """
-    return memoryview(mmap.mmap(descriptor, WORDS_BYTES)).cast("q")
+    return memoryview(mmap.mmap(descriptor, SHARED_BYTES)).cast("q")
 
 
 class Channel:
@@ -93,6 +97,7 @@ class Channel:
             it, in processes that it forked.
         """
         self.words = words
+        self._short_message = words.cast("B")[WORDS_BYTES:]
         self._other_exited = other_exited
         self._unread = bytearray()
         self._descriptors: list[int] = []
@@ -150,6 +155,43 @@ class Channel:
             if time.perf_counter() > spin_until:
                 self._sleep_until(sequence, deadline, while_waiting)
                 return
+
+    def reply(self, sequence: int, status: int, data: bytes) -> None:
+        """Ends a turn of the worker with a status and a message, empty for none.
+
+        Raises:
+          As `send`.
+        """
+        length = len(data)
+        is_short = length <= len(self._short_message)
+        if length and is_short:
+            self._short_message[:length] = data
+        self.words[STATUS], self.words[LENGTH] = status, length if is_short else -1
+        self.set_count(sequence)
+        if not is_short:
+            self.send(sequence, data, deadline=None)
+
+    def wait_reply(
+        self,
+        sequence: int,
+        deadline: float | None,
+        while_waiting: Callable[[], object] | None = None,
+    ) -> tuple[int, bytes]:
+        """Waits for the worker's reply and returns its status and message.
+
+        Args:
+          sequence: Sequence number of the turn.
+          deadline: See `wait_count`.
+          while_waiting: See `wait_count`.
+
+        Raises:
+          As `wait_count` and `receive`.
+        """
+        self.wait_count(sequence, deadline, while_waiting)
+        status, length = self.words[STATUS], self.words[LENGTH]
+        if length < 0:
+            return status, self.receive(sequence, deadline)[0]
+        return status, bytes(self._short_message[:length]) if length else b""
 
     def _sleep_until(
         self, sequence: int, deadline: float | None, while_waiting: Callable[[], object] | None

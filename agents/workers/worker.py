@@ -19,7 +19,6 @@ from agents.processes.process_group import release_group
 from agents.shared_memory.channel import (
     BUSY_ENV,
     COMMAND,
-    STATUS,
     Channel,
     ChannelClosed,
     check_length,
@@ -97,11 +96,8 @@ class Worker:
                 if status == EXCEPTION:
                     sys.stderr.write(loads(data)[0][0][1])
                 os._exit(1)
-            channel.words[STATUS] = status
             channel.words[BUSY_ENV] = -1
-            channel.set_count(sequence)
-            if status != DONE:
-                channel.send(sequence, data, deadline=None)
+            channel.reply(sequence, status, data)
 
     def close(self) -> None:
         """Closes the environments, if there are any yet."""

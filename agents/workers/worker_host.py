@@ -25,7 +25,6 @@ from agents.processes.spawner import end_workers, start_worker
 from agents.shared_memory.channel import (
     BUSY_ENV,
     COMMAND,
-    STATUS,
     ChannelClosed,
     MessageError,
     check_length,
@@ -193,14 +192,11 @@ class WorkerHost:
           WorkerTimeoutError: There was no reply in time. A late reply is not taken for a later one.
         """
         self._check_open()
-        channel, sequence, data = self._channel, self._sequence, b""
+        sequence = self._sequence
         if self._deadline is None:
             self._deadline = time.monotonic() + self.timeout
         try:
-            channel.wait_count(sequence, self._deadline, while_waiting)
-            status = channel.words[STATUS]
-            if status != worker.DONE:
-                data = channel.receive(sequence, self._deadline)[0]
+            status, data = self._channel.wait_reply(sequence, self._deadline, while_waiting)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
             raise self._as_environment_error(failure) from None
         self._replied = sequence

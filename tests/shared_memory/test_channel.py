@@ -20,7 +20,7 @@ def after(seconds):
 @contextlib.contextmanager
 def pair(**kwargs):
     """Yields both sides, in this process."""
-    descriptor = create_anonymous_file(channels.WORDS_BYTES)
+    descriptor = create_anonymous_file(channels.SHARED_BYTES)
     doorbells, messages = socket.socketpair(), socket.socketpair()
     parent, worker = (
         Channel(
@@ -83,6 +83,32 @@ def test_takes_turns_with_and_without_messages():
                 assert parent.words[channels.STATUS] == turn
                 if turn % 3 == 0:
                     assert parent.receive(turn, deadline=after(10)) == (b"x" * turn, [])
+
+
+ROOM = channels.SHARED_BYTES - channels.WORDS_BYTES
+
+
+@pytest.mark.parametrize("length", [0, 1, ROOM - 1, ROOM, ROOM + 1, 10**6])
+def test_replies_of_any_length_arrive_with_their_status(length):
+    data = os.urandom(length)
+    with pair() as (parent, worker), running(lambda: worker.reply(1, 2, data)):
+        assert parent.wait_reply(1, deadline=after(10)) == (2, data)
+
+
+def test_a_short_reply_is_there_with_the_count_and_replaces_the_one_before():
+    with pair() as (parent, worker):
+        worker.reply(1, 1, b"longer")
+        worker.reply(2, 0, b"short")
+        worker._messages.close()
+        assert parent.wait_reply(2, deadline=after(0)) == (0, b"short")
+
+
+def test_a_length_beyond_the_room_of_short_replies_reads_nothing_else():
+    with pair() as (parent, worker):
+        worker.reply(1, 1, b"data")
+        worker.words[channels.LENGTH] = 2**62
+        status, data = parent.wait_reply(1, deadline=after(0))
+        assert status == 1 and data[:4] == b"data" and len(data) == ROOM
 
 
 def test_waiting_for_a_count_times_out_until_it_is_set():

@@ -304,7 +304,7 @@ class Hostile(CommandedEnv):
     def reply(self, make_reply):
         channel = sys._getframe(6).f_locals["channel"]
         sequence = channel.words[channels.PARENT_COUNT]
-        channel.words[channels.STATUS] = worker.RESULT
+        channel.words[channels.STATUS], channel.words[channels.LENGTH] = worker.RESULT, -1
         channel.set_count(sequence)
         header, data = make_reply(sequence)
         channel._messages.setblocking(True)
