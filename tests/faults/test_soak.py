@@ -18,7 +18,7 @@ from tests.faults.figures import record
 SCORE = 450
 ITERATION = 2000  # Of the preset, in steps.
 SEEDS = (1, 2, 3)
-STEP_TIMEOUT = 2.0
+STEP_TIMEOUT = 1.0
 FAULTS = {"crash": 1e-4, "reset_crash": 1e-3, "stall": 5e-4, "stall_seconds": 60.0}
 
 pytestmark = pytest.mark.usefixtures("spawner")
