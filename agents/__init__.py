@@ -4,6 +4,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
 
   errors, seeds, spaces, stop_signals, ...  what all rooms use
   settings       what an experiment is
+  command_line   options and errors of the commands
   environments   one Gymnasium environment: wrappers, families, rendering
   shared_memory  memory that processes share, and how they take turns in it
   processes      start and end of worker processes
@@ -18,6 +19,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   ppo            proximal policy optimization
   backends       where environments run: process, inline, envpool, tf
   storage        what lies in a run's folder: checkpoints, metrics, the lock
+  deployment     trained policies outside of training: loaded, exported
   training       the trainer: learner, evaluation, the training loop
   scripts        the commands
 
@@ -57,13 +59,13 @@ from typing import TYPE_CHECKING
 from agents.lazy_import import lazy_names
 
 if TYPE_CHECKING:
+    from agents.deployment.trained_policy import load_policy as load_policy
     from agents.graph.algorithm import Algorithm as Algorithm
     from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
     from agents.graph.simulation import simulate as simulate
     from agents.ppo.ppo import PPO as PPO
     from agents.scripts.train import train as train
     from agents.settings.config_file import load_config as load_config
-    from agents.training.trained_policy import load_policy as load_policy
     from agents.vector.batch_env import BatchEnv as BatchEnv
     from agents.vector.batch_env import make_batch_env as make_batch_env
     from agents.workers.external_process import ExternalProcess as ExternalProcess
@@ -77,7 +79,7 @@ HOMES = {
     "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
     "PPO": "agents.ppo.ppo",
     "load_config": "agents.settings.config_file",
-    "load_policy": "agents.training.trained_policy",
+    "load_policy": "agents.deployment.trained_policy",
     "make_batch_env": "agents.vector.batch_env",
     "simulate": "agents.graph.simulation",
     "train": "agents.scripts.train",

@@ -9,12 +9,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-# Written at every start, on every machine without a GPU, whatever TensorFlow is used for.
+# Written at every start, on every machine without a GPU, whatever TensorFlow is used for; the last
+# ones at every conversion to TensorFlow Lite.
 _START_UP_MESSAGES = re.compile(
     rb"All log messages before absl::InitializeLog|oneDNN custom operations are on"
     rb"|Could not find cuda drivers|optimized to use available CPU instructions"
     rb"|To enable the following instructions|failed call to cuInit|CUDA_ERROR_NO_DEVICE"
     rb"|TF-TRT Warning|computation_placer already registered"
+    rb"|Ignored (output_format|drop_control_dependency)"
 )
 
 

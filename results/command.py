@@ -28,8 +28,8 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 import agents
+from agents.command_line.parser import parse_command
 from agents.errors import UsageError
-from agents.settings.command_line import parse_command
 from agents.settings.config import Config
 from results.learning_curves import plot_learning_curves
 from results.report import compact_json, markdown

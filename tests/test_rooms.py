@@ -14,6 +14,7 @@ import agents
 ROOT = Path(agents.__file__).parent
 WITHOUT_TENSORFLOW = [
     "settings",
+    "command_line",
     "environments",
     "shared_memory",
     "processes",

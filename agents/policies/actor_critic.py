@@ -101,7 +101,7 @@ class ActorCritic:
         """Distributions [...] of parameters [..., size], masked where `inputs` hold a mask."""
         return self.action_distribution.distribution(parameters, inputs.get(MASK))
 
-    def zero_states(self, num_envs: int) -> States:
+    def zero_states(self, num_envs: int | tf.Tensor) -> States:
         """Recurrent state at the start of episodes in `num_envs` environments, by branch."""
         branches = {branch.name: branch for branch in (self._policy, self._value)}
         return {

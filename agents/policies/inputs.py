@@ -118,12 +118,17 @@ def _vector_size(space: Leaf) -> int:
 
 
 def _to_vector(space: Leaf, value: tf.Tensor) -> tf.Tensor:
-    """Vectors, float32 [..., size], from a leaf [..., *space.shape]."""
-    batch = value.shape[: len(value.shape) - len(space.shape)]
+    """Vectors, float32 [..., size], from a leaf [..., *space.shape].
+
+    At most one batch dimension may be unknown.
+    """
+    batch = [
+        -1 if size is None else size for size in value.shape[: len(value.shape) - len(space.shape)]
+    ]
     if isinstance(space, spaces.Discrete):
         return tf.one_hot(value - space.start, int(space.n))
     if isinstance(space, spaces.MultiDiscrete):
-        flat = tf.reshape(value - space.start, [*batch, -1])  # [..., A]
+        flat = tf.reshape(value - space.start, [*batch, space.nvec.size])  # [..., A]
         sizes = np.ravel(space.nvec)
         hot = [tf.one_hot(flat[..., index], int(size)) for index, size in enumerate(sizes)]
         return tf.concat(hot, axis=-1)

@@ -67,7 +67,7 @@ class Policy:
         """Chooses actions.
 
         Args:
-          observ: Structure of tensors [N, ...].
+          observ: Structure of tensors [N, ...]; N may be unknown.
           deterministic: Whether to take the mode of the distributions.
           noise: Result of `noise([N])`; by default it is drawn here.
           states: Recurrent state, see `zero_states`; by default that of first steps.
@@ -76,7 +76,8 @@ class Policy:
           The samples (shaped as `agents.distributions` say), the actions that environments take,
           and the next recurrent state.
         """
-        num_envs = tf.nest.flatten(observ)[0].shape[0]
+        leaf = tf.nest.flatten(observ)[0]
+        num_envs = tf.shape(leaf)[0] if leaf.shape[0] is None else leaf.shape[0]
         states = self.zero_states(num_envs) if states is None else states
         policy, states = self.network.policy(self.preprocess(observ), states)
         if deterministic:
@@ -89,7 +90,7 @@ class Policy:
         """Draws the random numbers of a batch of samples, float32 [*batch_shape, K]."""
         return self.action_distribution.noise(self._generator, batch_shape)
 
-    def zero_states(self, num_envs: int) -> States:
+    def zero_states(self, num_envs: int | tf.Tensor) -> States:
         """Recurrent state at the start of episodes in `num_envs` environments."""
         states = self.network.zero_states(num_envs)
         return {name: state for name, state in states.items() if name == "policy"}

@@ -30,7 +30,7 @@ class Recurrent:
         self._sizes = tf.nest.flatten(self._cell.state_size)
         self.weights = self._cell.weights
 
-    def zero_state(self, num_envs: int) -> State:
+    def zero_state(self, num_envs: int | tf.Tensor) -> State:
         """The state at the start of episodes, [num_envs, U]."""
         return tuple(tf.zeros([num_envs, size]) for size in self._sizes)
 

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
+from agents.command_line.parser import parse_command
+from agents.command_line.reports import interpreter, report_error, run
 from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
 from agents.regular_files import write_atomically
-from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
@@ -88,7 +89,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
             eval_envs = make(config.eval_episodes)
             stack.enter_context(contextlib.closing(eval_envs))
         if run:
-            tensorboard = f"{command_line.interpreter()} -m tensorboard.main"
+            tensorboard = f"{interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
             print(f"Training in {run.path}; {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -103,7 +104,7 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    options, overrides = command_line.parse_command(
+    options, overrides = parse_command(
         TrainOptions,
         arguments,
         program="python -m agents.scripts.train",
@@ -125,13 +126,13 @@ def main(arguments: list[str]) -> None:
                 pass
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
-        raise SystemExit(command_line.report_error(interrupt, *_hints(run))) from None
+        raise SystemExit(report_error(interrupt, *_hints(run))) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         hints = *_write_error(error, run), *_hints(run)
-        raise SystemExit(command_line.report_error(error, *hints)) from None
+        raise SystemExit(report_error(error, *hints)) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
-    print(f"{result}. Watch it with: {command_line.interpreter()} {watch}")
+    print(f"{result}. Watch it with: {interpreter()} {watch}")
 
 
 def _look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:
@@ -158,7 +159,7 @@ def _hints(run: RunDirectory) -> list[str]:
         run.discard()
         return ["The run has no checkpoint to resume from."]
     step = int(re.findall("[0-9]+", checkpoint.name)[0])
-    command = f"{command_line.interpreter()} -m agents.scripts.train"
+    command = f"{interpreter()} -m agents.scripts.train"
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
     return [f"To resume from step {step:,}: {command} {where}"]
 
@@ -176,4 +177,4 @@ def _write_error(error: Exception, run: RunDirectory) -> list[str]:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    run(main)

@@ -15,10 +15,11 @@ from tqdm import tqdm
 
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
+from agents.command_line.parser import parse_command
+from agents.command_line.reports import run
 from agents.errors import EnvironmentRaisedError, UsageError
 from agents.regular_files import write_atomically
 from agents.seeds import Seeds
-from agents.settings import command_line
 from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory, check_writable
@@ -105,7 +106,7 @@ def visualize(
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    options, _ = command_line.parse_command(
+    options, _ = parse_command(
         VisualizeOptions,
         arguments,
         program="python -m agents.scripts.visualize",
@@ -176,11 +177,11 @@ def _record(
     envs = backend.make(spec, len(seeds), wrap=record, env_kwargs=render_mode)
     with contextlib.closing(envs):
         start_tensorflow(config.threads)
+        from agents.deployment.trained_policy import restore_policy, single_spaces
         from agents.training.evaluation import Evaluation
         from agents.training.learner import to_graph
-        from agents.training.trained_policy import load_policy
 
-        policy = load_policy(run, envs, checkpoint)
+        policy = restore_policy(run, *single_spaces(envs), checkpoint)
         evaluation = Evaluation(to_graph(envs), policy, seeds)
         with _progress(len(seeds)) as progress:
             return evaluation.run(progress)
@@ -220,25 +221,18 @@ def _report(
     scores: Scores,
     paths: list[Path],
 ) -> dict[str, PlainData]:
-    from agents.storage.metrics import read_metrics
+    from agents.deployment.scores import logged_scores
 
-    names = {tag: tag.removeprefix("eval/") for tag in scores.scalars()}
-    evaluations = [
-        row
-        for row in read_metrics(run.metrics_file)
-        if row["step"] == step and names.keys() <= row.keys()
-    ]
     same_episodes = make_backend(config).same_episodes and len(seeds) == config.eval_episodes
     columns = zip(
         seeds.tolist(), scores.returns.tolist(), scores.lengths.tolist(), paths, strict=True
     )
-    logged = {name: evaluations[-1][tag] for tag, name in names.items()} if evaluations else None
     return {
         "run": run.path.name,
         "env": config.env,
         "checkpoint_step": step,
-        **{name: scores.scalars()[tag] for tag, name in names.items()},
-        "logged": logged if same_episodes else None,
+        **{tag.removeprefix("eval/"): score for tag, score in scores.scalars().items()},
+        "logged": logged_scores(run, step) if same_episodes else None,
         "episodes": [
             {"seed": seed, "return": episode_return, "length": length, "video": path.name}
             for seed, episode_return, length, path in columns
@@ -269,4 +263,4 @@ def _summary(report: dict[str, PlainData]) -> str:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    run(main)

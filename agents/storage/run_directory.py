@@ -38,6 +38,7 @@ class RunDirectory:
       path: The folder.
       timestamp: The time in its name, which `--timestamp` takes to resume the run.
       config_file: The configuration as YAML.
+      spaces_file: The spaces of the environment as JSON.
       metrics_file: The metrics as JSON lines.
       restarts_file: The restarts of environments as JSON lines, if there were any.
       error_file: The traceback that training ended with, if it did.
@@ -52,6 +53,7 @@ class RunDirectory:
         self.path = Path(path)
         self.timestamp = self.path.name.partition("-")[0]
         self.config_file = self.path / "config.yaml"
+        self.spaces_file = self.path / "spaces.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.restarts_file = self.path / "restarts.jsonl"
         self.error_file = self.path / "error.txt"
@@ -170,9 +172,10 @@ class RunDirectory:
         ):
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        if {path.name for path in self.path.iterdir()} <= {"config.yaml", "lock"}:
-            self.config_file.unlink(missing_ok=True)
-            self.lock_file.unlink(missing_ok=True)
+        untrained = (self.config_file, self.spaces_file, self.lock_file)
+        if set(self.path.iterdir()) <= set(untrained):
+            for path in untrained:
+                path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # Another run may use the logdir by now.
                 for folder in self._made:
                     folder.rmdir()

@@ -21,7 +21,7 @@ from agents.tensorflow_setup import graph_executor
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.episode_statistics import EpisodeStatistics
 from agents.training.evaluation import Evaluation, Progress, ignore_progress
-from agents.types import VectorEnv
+from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
 
 # Causes before consequences.
@@ -151,6 +151,11 @@ class Learner:
         """Arrays of all variables after the last finished iteration, by name."""
         values = {name: variable.numpy() for name, variable in self.variables().items()}
         return values | self._acting_state if self.step == self._step_before else values
+
+    @property
+    def spaces(self) -> tuple[Space, Space]:
+        """Observation space and action space of one environment."""
+        return self._envs.observation_space, self._envs.action_space
 
     def due(self, interval: int) -> bool:
         """Whether an event scheduled every `interval` environment steps is due.

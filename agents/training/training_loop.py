@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 
 from agents import stop_signals
+from agents.deployment.space_json import save_spaces
 from agents.graph.in_graph_env import InGraphEnv
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
@@ -58,6 +59,8 @@ def training_loop(
             print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
+    with contextlib.suppress(OSError):  # A full disk: `load_policy` can do without.
+        save_spaces(run.spaces_file, *learner.spaces)
     due = learner.due
     with (
         contextlib.closing(Metrics(run, learner.step)) as metrics,

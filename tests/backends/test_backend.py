@@ -76,9 +76,9 @@ def test_a_last_wrapper_for_backends_that_take_none_raises(env_backend):
 
 def test_a_missing_wrapper_ends_the_command_before_tensorflow_is_imported(tmp_path):
     code = (
-        "import sys; from agents.settings import command_line; import atexit;"
+        "import sys; from agents.command_line import reports; import atexit;"
         "from agents.scripts import train;"
-        "atexit.register(lambda: print('tensorflow' in sys.modules)); command_line.run(train.main)"
+        "atexit.register(lambda: print('tensorflow' in sys.modules)); reports.run(train.main)"
     )
     options = [f"--logdir={tmp_path}", "--train-wrappers=no_module:f"]
     process = subprocess.run(

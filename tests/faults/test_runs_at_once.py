@@ -111,8 +111,8 @@ HOLD = (
 MAIN_SECONDS = (
     "import sys, time; start, cpu = time.perf_counter(), time.process_time()\n"
     "from agents.scripts import train\n"
-    "from agents.settings import command_line\n"
-    "try: command_line.run(train.main)\n"
+    "from agents.command_line import reports\n"
+    "try: reports.run(train.main)\n"
     "finally: print(time.perf_counter() - start, time.process_time() - cpu)"
 )
 

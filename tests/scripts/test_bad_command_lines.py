@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import agents
+from agents.command_line import reports
 from agents.errors import UsageError
 from agents.scripts import train, visualize
-from agents.settings import command_line
 from agents.settings.config_file import load_config
 from agents.storage.run_directory import RunDirectory
 
@@ -168,7 +168,7 @@ def check(main, arguments, word, capsys):
     """Runs a command in this process; returns nothing if it fails as it should."""
     with pytest.raises(SystemExit) as exit, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pytest would raise them.
-        command_line.run(main, arguments)
+        reports.run(main, arguments)
     captured = capsys.readouterr()
     lines = [line for line in captured.err.splitlines() if not line.startswith("Training in")]
     assert exit.value.code == 2, captured.err

@@ -10,16 +10,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from gymnasium import spaces
 
 import agents
+from agents.deployment.space_json import save_spaces
+from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import visualize
 from agents.settings.config_file import load_config
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory
-from agents.training.trained_policy import load_policy
-from tests.toys import CountingEnv
 
 ROOT = Path(agents.__file__).parents[1]
 RUN = "20260131T120000-default"
@@ -229,9 +230,13 @@ def test_visualize_checks_the_environment(attack, setting):
 
 def test_load_policy_checks_the_network(attack):
     run = prepare(attack, module_in_run, "network")
-    envs = CountingEnv()
-    envs.single_observation_space = envs.single_action_space = None
-    check_refused(attack, "network", lambda: load_policy(run, envs))
+    save_spaces(run.spaces_file, spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
+    check_refused(attack, "network", lambda: load_policy(run))
+
+
+def test_load_policy_checks_the_environment_that_it_asks_for_its_spaces(attack):
+    run = prepare(attack, module_in_run, "env")
+    check_refused(attack, "env", lambda: load_policy(run))
 
 
 def test_the_command_in_the_folder_of_the_run_refuses(attack):

@@ -12,8 +12,8 @@ import time
 import gymnasium
 import pytest
 
+from agents.command_line.parser import parse_command
 from agents.scripts.train import TrainOptions, main
-from agents.settings.command_line import parse_command
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 from agents.storage.metrics import read_metrics

@@ -10,10 +10,10 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
+from agents.command_line import reports
 from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
-from agents.settings import command_line
 from agents.settings.config_file import load_config, save_config
 from agents.storage.metrics import read_metrics
 from agents.storage.run_directory import RunDirectory
@@ -209,8 +209,8 @@ def test_a_score_that_differs_is_printed(run, tmp_path, capfd):
 def errors(arguments, cwd):
     """Error lines of the command in another process, which must not import TensorFlow."""
     code = (
-        "import sys; from agents.settings import command_line; from agents.scripts.visualize import main\n"
-        "try: command_line.run(main)\n"
+        "import sys; from agents.command_line import reports; from agents.scripts.visualize import main\n"
+        "try: reports.run(main)\n"
         "finally: assert 'tensorflow' not in sys.modules"
     )
     environment = {
@@ -314,7 +314,7 @@ def test_a_failing_environment_ends_with_a_short_message(tmp_path, run, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     failing = copied(run, tmp_path / "logs" / "run", env="failing:Failing-v0")
     with pytest.raises(SystemExit) as exit:
-        command_line.run(main, [f"--logdir={failing.path}", f"--outdir={tmp_path / 'out'}"])
+        reports.run(main, [f"--logdir={failing.path}", f"--outdir={tmp_path / 'out'}"])
     lines = capsys.readouterr().err.splitlines()
     assert exit.value.code == 1 and len(lines) <= 12
     assert lines[0].startswith("error: An environment's step raised KeyError: 'torque' (")

@@ -1,6 +1,6 @@
 import pytest
 
-from agents.settings import command_line
+from agents.command_line import parser
 from agents.settings.config import Config
 from agents.settings.config_file import load_config, save_config
 from agents.settings.field_types import Restarts
@@ -36,7 +36,5 @@ def test_restarts_are_given_as_json():
 
 def parse(*arguments):
     """The settings that a command line gives."""
-    no_options = type("NoOptions", (command_line.BaseModel,), {"__doc__": "No options."})
-    return command_line.parse_command(
-        no_options, list(arguments), program="command", settings=Config
-    )[1]
+    no_options = type("NoOptions", (parser.BaseModel,), {"__doc__": "No options."})
+    return parser.parse_command(no_options, list(arguments), program="command", settings=Config)[1]

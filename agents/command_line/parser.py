@@ -6,19 +6,14 @@ import argparse
 import copy
 import inspect
 import json
-import os
-import shutil
-import sys
 import types
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import (
     Annotated,
     Any,
     Literal,
     NoReturn,
-    TextIO,
     TypeVar,
     Union,
     get_args,
@@ -29,8 +24,8 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
 
-from agents import stop_signals
-from agents.errors import EnvironmentFailure, NonFiniteError, UsageError, describe_error
+from agents.command_line.spelling import PEER_NAMES, normalize, option_name
+from agents.errors import UsageError
 from agents.settings.validation import usage_error
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
@@ -44,7 +39,6 @@ _METAVARS: dict[object, str] = {
     str: "TEXT",
     Path: "PATH",
 }
-_MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
 _NO_BREAK_SPACE = "\xa0"
 
 
@@ -59,6 +53,7 @@ def parse_command(
     """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
 
     Every field is an option, in kebab-case; its description and default appear in the help.
+    Underscores are taken for hyphens, and a switch alone for `true`.
     `--help` prints it and raises `SystemExit(0)`.
 
     Args:
@@ -78,6 +73,7 @@ def parse_command(
     """
     own = options.model_fields
     fields = {**own, **(settings.model_fields if settings else {})}
+    arguments = normalize(arguments, fields)
     parser = _Parser(program, _usage(own, settings), options.__doc__ or "", examples)
     texts = _parse_texts(parser, arguments, fields, getattr(settings, "sections", {}))
     given = {name: _decode(fields[name].annotation, text) for name, text in texts.items()}
@@ -87,76 +83,6 @@ def parse_command(
         return options.model_validate(chosen), overrides
     except ValidationError as error:
         raise usage_error(error, options, chosen, label=option_name) from None
-
-
-def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = None) -> None:
-    """Calls the main function of a command; prints errors of this library without traceback.
-
-    Args:
-      main: A function of the command's arguments.
-      arguments: What follows the command's name; those of this process if None.
-
-    Raises:
-      SystemExit: With the exit code of `report_error`, after any of its errors.
-    """
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
-            main(sys.argv[1:] if arguments is None else list(arguments))
-    except (UsageError, EnvironmentFailure, NonFiniteError, KeyboardInterrupt) as error:
-        raise SystemExit(report_error(error)) from None
-
-
-def report_error(error: BaseException, *hints: str) -> int:
-    """Prints an error and what to do about it to standard error.
-
-    A `UsageError` has at most three lines, other errors and their hints have at most nine.
-
-    Args:
-      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError` or `KeyboardInterrupt`.
-      *hints: Lines that follow.
-
-    Returns:
-      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, else 1.
-    """
-    is_usage_error = isinstance(error, UsageError)
-    if isinstance(error, KeyboardInterrupt):
-        lines, code = ["Interrupted."], stop_signals.exit_code(error)
-    else:
-        lines = describe_error(error, 3 if is_usage_error else _MAX_LINES - len(hints))
-        lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
-        lines[1:] = [f"  {line}" for line in lines[1:]]
-        code = 2 if is_usage_error else 1
-    print(*lines, *hints, sep="\n", file=sys.stderr)
-    return code
-
-
-def interpreter() -> str:
-    """Returns this Python as users call it: `python` if that finds it, otherwise its path."""
-    found = shutil.which("python")
-    if found and Path(found) == Path(sys.executable):
-        return "python"
-    return os.path.relpath(sys.executable)
-
-
-def option_name(field: str) -> str:
-    """Returns a field's option: `--learning-rate` for `learning_rate`."""
-    return f"--{field.replace('_', '-')}"
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Prints a warning; one for users without the line of code that it came from."""
-    text = f"warning: {message}\n"
-    if category is not UserWarning:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -250,7 +176,9 @@ def _parse_known(
             f"unexpected argument '{unknown[0]}'; settings are given as --setting=value"
         )
     name = misspelt.partition("=")[0]
-    raise UsageError(f"unknown setting {name}{did_you_mean(name.replace('_', '-'), known, str)}")
+    meant = option_name(PEER_NAMES.get(name.lstrip("-").replace("-", "_"), ""))
+    hint = f"; did you mean {meant}?" if meant in known else did_you_mean(name, known, str)
+    raise UsageError(f"unknown setting {name}{hint}")
 
 
 def _usage(own: Mapping[str, FieldInfo], settings: type[BaseModel] | None) -> str:

@@ -1,0 +1,1 @@
+"""Command lines: options from typed models, and errors that users read."""

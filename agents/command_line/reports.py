@@ -1,0 +1,81 @@
+"""What a command prints of errors and warnings, and the code that it exits with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from agents import stop_signals
+from agents.errors import EnvironmentFailure, NonFiniteError, UsageError, describe_error
+
+_MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
+
+
+def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = None) -> None:
+    """Calls the main function of a command; prints errors of this library without traceback.
+
+    Args:
+      main: A function of the command's arguments.
+      arguments: What follows the command's name; those of this process if None.
+
+    Raises:
+      SystemExit: With the exit code of `report_error`, after any of its errors.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            main(sys.argv[1:] if arguments is None else list(arguments))
+    except (UsageError, EnvironmentFailure, NonFiniteError, KeyboardInterrupt) as error:
+        raise SystemExit(report_error(error)) from None
+
+
+def report_error(error: BaseException, *hints: str) -> int:
+    """Prints an error and what to do about it to standard error.
+
+    A `UsageError` has at most three lines, other errors and their hints have at most nine.
+
+    Args:
+      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError` or `KeyboardInterrupt`.
+      *hints: Lines that follow.
+
+    Returns:
+      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, else 1.
+    """
+    is_usage_error = isinstance(error, UsageError)
+    if isinstance(error, KeyboardInterrupt):
+        lines, code = ["Interrupted."], stop_signals.exit_code(error)
+    else:
+        lines = describe_error(error, 3 if is_usage_error else _MAX_LINES - len(hints))
+        lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
+        lines[1:] = [f"  {line}" for line in lines[1:]]
+        code = 2 if is_usage_error else 1
+    print(*lines, *hints, sep="\n", file=sys.stderr)
+    return code
+
+
+def interpreter() -> str:
+    """Returns this Python as users call it: `python` if that finds it, otherwise its path."""
+    found = shutil.which("python")
+    if found and Path(found) == Path(sys.executable):
+        return "python"
+    return os.path.relpath(sys.executable)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning; one for users without the line of code that it came from."""
+    text = f"warning: {message}\n"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    print(text, end="", file=file or sys.stderr)

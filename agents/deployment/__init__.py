@@ -1,0 +1,1 @@
+"""Trained policies outside of training: loaded in Python, and exported to other formats."""

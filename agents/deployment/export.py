@@ -1,0 +1,165 @@
+"""Exporting a run's policy to formats that other programs load, without this library."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import logging
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import tensorflow as tf
+
+from agents.deployment.policy_function import NamedLeaf, PolicyFunction
+from agents.deployment.scores import logged_scores
+from agents.deployment.space_json import space_to_json
+from agents.deployment.trained_policy import restore_policy, run_spaces
+from agents.errors import UsageError
+from agents.seeds import Seeds
+from agents.storage.run_directory import RunDirectory, check_writable
+from agents.tensorflow_setup import quiet_tensorflow
+from agents.types import PlainData, Space
+
+METADATA = "policy.json"
+ONNX_OPSET = 17  # Of 2022; what loads it is old enough to be installed everywhere.
+
+
+def export_policy(
+    run: RunDirectory | str | Path,
+    outdir: str | Path,
+    format: str = "savedmodel",
+    checkpoint: str = "last",
+) -> dict[str, PlainData]:
+    """Writes a run's policy, with normalizer, bounds and masks inside, for batches of any size.
+
+    It takes the mode of the distributions. Arguments and results are named tensors: `observ`, or
+    `observ_<key>` in a Dict space, `action` likewise, and for recurrent policies `state_<i>`,
+    zeros at the start of an episode, and `next_state_<i>`. `policy.json` lists them.
+
+    Args:
+      run: A run with checkpoints, or its folder.
+      outdir: Folder to create: a SavedModel, or `policy.tflite`, or `policy.onnx`, with
+        `policy.json`.
+      format: `savedmodel`, `tflite`, or `onnx`, which needs the package tf2onnx.
+      checkpoint: `last`, `best`, or the step of one that was kept.
+
+    Returns:
+      The content of `policy.json`.
+
+    Raises:
+      UsageError: There is no such run, checkpoint or format, a package is missing, or `outdir` is
+        not empty or can't be written to.
+    """
+    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    if format not in FORMATS:
+        raise UsageError(f"--format={format}: expected {', '.join(FORMATS)}")
+    if format == "onnx" and importlib.util.find_spec("tf2onnx") is None:
+        raise UsageError(
+            "--format=onnx needs the package tf2onnx\npip install tf2onnx, or in a checkout "
+            "pip install -e '.[onnx]'"
+        )
+    outdir = Path(outdir)
+    check_writable(outdir, "--outdir")
+    if outdir.exists() and any(outdir.iterdir()):
+        raise UsageError(f"--outdir={outdir} is not empty; name a new folder")
+    path = run.checkpoint(checkpoint)
+    spaces = run_spaces(run)
+    policy = restore_policy(run, *spaces, checkpoint)
+    function = PolicyFunction(policy, *spaces)
+    metadata = _metadata(run, int(path.name.rpartition("-")[2]), format, function, *spaces)
+    outdir.parent.mkdir(parents=True, exist_ok=True)
+    # Complete or not there at all.
+    with tempfile.TemporaryDirectory(dir=outdir.parent, prefix=f"{outdir.name}.") as folder:
+        place = Path(folder) / "policy"
+        place.mkdir()
+        with _quiet():
+            FORMATS[format](function, place)
+        (place / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
+        place.chmod(0o755)
+        shutil.copytree(place, outdir, dirs_exist_ok=True)
+    return metadata
+
+
+def _metadata(
+    run: RunDirectory, step: int, format: str, function: PolicyFunction, *spaces: Space
+) -> dict[str, PlainData]:
+    config = run.load_config()
+    observation_space, action_space = map(space_to_json, spaces)
+    states = [(spec.name, [None, *spec.shape[1:]]) for spec in function.state_specs]
+    scores = logged_scores(run, step)
+    seeds = Seeds(config.seed).many("evaluation", config.eval_episodes)
+    return {
+        "format": format,
+        "run": run.path.name,
+        "env": config.env,
+        "checkpoint_step": step,
+        "inputs": [
+            *map(_leaf_metadata, function.observ_leaves),
+            *({"name": name, "shape": shape, "dtype": "float32"} for name, shape in states),
+        ],
+        "outputs": [
+            *map(_leaf_metadata, function.action_leaves),
+            *(
+                {"name": f"next_{name}", "shape": shape, "dtype": "float32"}
+                for name, shape in states
+            ),
+        ],
+        "observation_space": observation_space,
+        "action_space": action_space,
+        "evaluation": scores and {**scores, "seeds": seeds.tolist()},
+    }
+
+
+def _leaf_metadata(leaf: NamedLeaf) -> dict[str, PlainData]:
+    return {
+        "name": leaf.name,
+        "shape": [None, *leaf.space.shape],
+        "dtype": str(leaf.space.dtype),
+    }
+
+
+def _save_model(function: PolicyFunction, folder: Path) -> None:
+    tf.saved_model.save(function, str(folder), signatures={"serving_default": function.call})
+
+
+def _save_tflite(function: PolicyFunction, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as saved:
+        _save_model(function, Path(saved))
+        converter = tf.lite.TFLiteConverter.from_saved_model(saved)
+        (folder / "policy.tflite").write_bytes(converter.convert())
+
+
+def _save_onnx(function: PolicyFunction, folder: Path) -> None:
+    import tf2onnx
+
+    model, _ = tf2onnx.convert.from_function(
+        function.call, input_signature=function.call.input_signature, opset=ONNX_OPSET
+    )
+    (folder / "policy.onnx").write_bytes(model.SerializeToString())
+
+
+FORMATS: dict[str, Callable[[PolicyFunction, Path], None]] = {
+    "savedmodel": _save_model,
+    "tflite": _save_tflite,
+    "onnx": _save_onnx,
+}
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Drops progress messages of the converters; warnings of other kinds stay."""
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow", "tf2onnx")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with quiet_tensorflow(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,123 @@
+"""A policy as one function of flat, named tensors, for any number of environments."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents.policies.policy import Policy
+from agents.spaces import Leaf, flatten, leaf_spaces, pack
+from agents.types import Space
+
+
+class NamedLeaf(NamedTuple):
+    """A leaf of a space.
+
+    Attributes:
+      name: Such as `observ`, or `observ_position` in a Dict space; unique in the space.
+      space: The leaf.
+    """
+
+    name: str
+    space: Leaf
+
+
+class PolicyFunction(tf.Module):
+    """Computes actions from observations and recurrent state; shapes are [N, ...] for any N.
+
+    Attributes:
+      observ_leaves: The arguments, in order, before those of the recurrent state.
+      action_leaves: The actions, in order.
+      state_specs: The further arguments, recurrent state before the step; all zeros at the start of
+        an episode. None for policies without memory.
+      call: The `tf.function`. It returns a dictionary of the actions by name, and of the recurrent
+        state after the step as `next_<name>`.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        observation_space: Space,
+        action_space: Space,
+        deterministic: bool = True,
+    ):
+        """Wraps a policy.
+
+        Args:
+          policy: The policy, with its weights.
+          observation_space: The space that the policy was made for.
+          action_space: The space that the policy was made for.
+          deterministic: Whether to take the mode of the distributions.
+        """
+        super().__init__()
+        self._policy, self._deterministic = policy, deterministic
+        self._spaces = observation_space, action_space
+        # A module saves the variables that its attributes hold.
+        self._saved_variables = list(policy.variables().values())
+        self.observ_leaves = name_leaves(observation_space, "observ")
+        self.action_leaves = name_leaves(action_space, "action")
+        states = tf.nest.flatten(policy.zero_states(1))
+        self.state_specs = [
+            tf.TensorSpec([None, *state.shape[1:]], state.dtype, f"state_{index}")
+            for index, state in enumerate(states)
+        ]
+        observ_specs = [
+            tf.TensorSpec([None, *leaf.shape], leaf.dtype, name)
+            for name, leaf in self.observ_leaves
+        ]
+        self.call = tf.function(
+            self._act, input_signature=[*observ_specs, *self.state_specs], autograph=False
+        )
+
+    @functools.cached_property
+    def concrete(self) -> Callable[..., dict[str, tf.Tensor]]:
+        """The one graph of `call`; takes tensors, and half of the time."""
+        function: Callable[..., dict[str, tf.Tensor]] = self.call.get_concrete_function()
+        return function
+
+    def _act(self, *tensors: tf.Tensor) -> dict[str, tf.Tensor]:
+        observation_space, action_space = self._spaces
+        observ = pack(observation_space, tensors[: len(self.observ_leaves)])
+        states = tf.nest.pack_sequence_as(
+            self._policy.zero_states(1), tensors[len(self.observ_leaves) :]
+        )
+        _, action, states = self._policy.act(observ, self._deterministic, states=states)
+        actions = dict(
+            zip(
+                [name for name, _ in self.action_leaves], flatten(action_space, action), strict=True
+            )
+        )
+        pairs = zip(self.state_specs, tf.nest.flatten(states), strict=True)
+        return {**actions, **{f"next_{spec.name}": state for spec, state in pairs}}
+
+
+def name_leaves(space: Space, prefix: str) -> list[NamedLeaf]:
+    """Names the leaves of a space by their path in it, in the order of `agents.spaces`.
+
+    Characters that are not allowed in the names of signatures become underscores.
+    """
+    named: list[NamedLeaf] = []
+    taken: set[str] = set()
+    for path, leaf in zip(_paths(space, prefix), leaf_spaces(space), strict=True):
+        name = re.sub(r"\W", "_", path, flags=re.ASCII)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        named.append(NamedLeaf(name, leaf))
+    return named
+
+
+def _paths(space: Space, path: str) -> Iterator[str]:
+    if isinstance(space, spaces.Dict):
+        for key in sorted(space.spaces):
+            yield from _paths(space[key], f"{path}_{key}")
+    elif isinstance(space, spaces.Tuple):
+        for index, child in enumerate(space.spaces):
+            yield from _paths(child, f"{path}_{index}")
+    else:
+        yield path

@@ -1,0 +1,242 @@
+"""Loading the policy that a run has trained, and acting with it in plain Python."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from agents.backends.backend import make_backend
+from agents.deployment.policy_function import PolicyFunction
+from agents.deployment.space_json import load_spaces
+from agents.errors import UsageError
+from agents.graph.in_graph_env import InGraphEnv
+from agents.policies.policy import Policy
+from agents.settings.config import Config
+from agents.settings.entry_points import check_entry_points, refusing_modules_in
+from agents.spaces import element, flatten, pack
+from agents.storage.checkpoint import restore
+from agents.storage.run_directory import RunDirectory
+from agents.types import NestedArray, Space, VectorEnv
+
+# Recurrent state of N episodes, float32 [N, U] each; empty for policies without memory.
+PolicyState = tuple[np.ndarray, ...]
+
+
+class TrainedPolicy:
+    """Chooses actions for observations, one or a batch of any size.
+
+    ```python
+    policy = agents.load_policy("logdir/20260131T120000-pendulum", checkpoint="best")
+    observ, _ = env.reset()
+    action = policy(observ)
+    ```
+
+    Observations are those of the run's environments, with their wrappers. A recurrent policy
+    carries its state from call to call: call `reset` when an episode starts, or use `step`, which
+    takes and returns the state. Policies without memory may be called by several threads at once.
+
+    Attributes:
+      observation_space: Space of one observation.
+      action_space: Space of one action.
+      config: The configuration that the policy was trained with.
+      recurrent: Whether actions depend on earlier observations, too.
+    """
+
+    def __init__(
+        self, policy: Policy, observation_space: Space, action_space: Space, config: Config
+    ):
+        """Wraps a policy for these spaces."""
+        self.observation_space, self.action_space = observation_space, action_space
+        self.config = config
+        self._functions = {
+            deterministic: PolicyFunction(policy, observation_space, action_space, deterministic)
+            for deterministic in (True, False)
+        }
+        function = self._functions[True]
+        self._leaves, self._actions = function.observ_leaves, function.action_leaves
+        self._state_sizes = [int(spec.shape[1]) for spec in function.state_specs]
+        self.recurrent = bool(self._state_sizes)
+        self._carried: PolicyState | None = None
+
+    def __call__(self, observ: NestedArray, deterministic: bool = True) -> NestedArray:
+        """Returns the action for an observation, or the actions for a batch of them.
+
+        Args:
+          observ: An element of the observation space, leaves [...], or a batch, leaves [N, ...].
+          deterministic: Whether to take the most likely action instead of a random one.
+
+        Returns:
+          An element of the action space as the environment takes it, or a batch, leaves [N, ...].
+
+        Raises:
+          ValueError: The observation is not of the observation space's structure and shapes, or a
+            recurrent policy carries the state of another number of episodes.
+        """
+        leaves, single = self._batch(observ)
+        carried = self._carried
+        if not self.recurrent or carried is None:
+            carried = self._zero_state(len(leaves[0]))
+        elif len(carried[0]) != len(leaves[0]):
+            raise ValueError(
+                f"The policy carries the state of {len(carried[0])} episodes and got "
+                f"{len(leaves[0])} observations; call reset() before other episodes."
+            )
+        actions, state = self._act(leaves, carried, deterministic)
+        if self.recurrent:
+            self._carried = state
+        return self._unbatch(actions, single)
+
+    def reset(self, done: NestedArray | None = None) -> None:
+        """Forgets the carried state, as episodes start.
+
+        Args:
+          done: bool [N], which episodes of the batch ended; by default all.
+        """
+        if done is None or self._carried is None:
+            self._carried = None
+            return
+        ended = np.asarray(done, bool).reshape(-1, 1)  # [N, 1]
+        self._carried = tuple(np.where(ended, np.float32(0), part) for part in self._carried)
+
+    def step(
+        self, observ: NestedArray, state: PolicyState | None = None, deterministic: bool = True
+    ) -> tuple[NestedArray, PolicyState]:
+        """Like calling the policy, with the recurrent state given and returned.
+
+        Args:
+          observ: See `__call__`.
+          state: The state that the last step returned; None at the start of episodes.
+          deterministic: See `__call__`.
+
+        Returns:
+          The action or actions, and the state after the step, [N, U] each; N is 1 for a single
+          observation.
+
+        Raises:
+          ValueError: As `__call__`, or the state does not fit.
+        """
+        leaves, single = self._batch(observ)
+        shapes = [(len(leaves[0]), size) for size in self._state_sizes]
+        if state is None:
+            state = self._zero_state(len(leaves[0]))
+        elif [np.shape(part) for part in state] != shapes:
+            raise ValueError(
+                f"Expected a recurrent state of shapes {shapes}, got "
+                f"{[np.shape(part) for part in state]}."
+            )
+        actions, state = self._act(leaves, state, deterministic)
+        return self._unbatch(actions, single), state
+
+    def _zero_state(self, num: int) -> PolicyState:
+        return tuple(np.zeros([num, size], np.float32) for size in self._state_sizes)
+
+    def _act(
+        self, leaves: Sequence[np.ndarray], state: PolicyState, deterministic: bool
+    ) -> tuple[list[np.ndarray], PolicyState]:
+        """Returns the leaves of actions [N, ...] and the next state for leaves [N, ...]."""
+        function = self._functions[deterministic]
+        results = function.concrete(*(tf.constant(tensor) for tensor in (*leaves, *state)))
+        actions = [results[name].numpy() for name, _ in self._actions]
+        return actions, tuple(results[f"next_{spec.name}"].numpy() for spec in function.state_specs)
+
+    def _batch(self, observ: NestedArray) -> tuple[list[np.ndarray], bool]:
+        """Returns the leaves [N, ...] of an observation or a batch, and whether it is a single one.
+
+        Raises:
+          ValueError: Structure or shapes are not those of the observation space.
+        """
+        try:
+            values = flatten(self.observation_space, observ)
+            arrays = [
+                np.asarray(value, leaf.dtype)
+                for value, (_, leaf) in zip(values, self._leaves, strict=True)
+            ]
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise ValueError(f"expected {self._expected}: {error}") from None
+        shapes = [leaf.shape for _, leaf in self._leaves]
+        if [array.shape for array in arrays] == shapes:
+            return [array[None] for array in arrays], True
+        batches = [array.shape[:1] for array in arrays]
+        if len(set(batches)) == 1 and all(
+            array.shape == (*batches[0], *shape) and array.ndim
+            for array, shape in zip(arrays, shapes, strict=True)
+        ):
+            return arrays, False
+        found = ", ".join(
+            f"{name} {list(array.shape)}"
+            for (name, _), array in zip(self._leaves, arrays, strict=True)
+        )
+        raise ValueError(f"expected {self._expected}, got the shapes {found}")
+
+    @property
+    def _expected(self) -> str:
+        return f"an observation of {self.observation_space}, or a batch of them"
+
+    def _unbatch(self, leaves: list[np.ndarray], single: bool) -> NestedArray:
+        """Returns actions [N, ...] in the structure of the action space, or the single one."""
+        if single:
+            return element(self.action_space, leaves, 0)
+        return pack(self.action_space, leaves)
+
+
+def load_policy(run: RunDirectory | str | Path, checkpoint: str = "last") -> TrainedPolicy:
+    """Loads the policy of a run, without its environments.
+
+    Args:
+      run: A run with checkpoints, or its folder.
+      checkpoint: `last`, `best`, or the step of one that was kept.
+
+    Raises:
+      UsageError: There is no such run or checkpoint, it does not fit the run's configuration or the
+        spaces, or the run names a module that lies in its own folder.
+    """
+    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    spaces = run_spaces(run)
+    return TrainedPolicy(restore_policy(run, *spaces, checkpoint), *spaces, run.load_config())
+
+
+def restore_policy(
+    run: RunDirectory, observation_space: Space, action_space: Space, checkpoint: str
+) -> Policy:
+    """Creates the policy of a run for these spaces, with the weights of a checkpoint.
+
+    Raises:
+      UsageError: See `load_policy`.
+    """
+    config = run.load_config()
+    with refusing_modules_in(run.path, run.path.parent):
+        check_entry_points(config)
+    policy = Policy(observation_space, action_space, config)
+    restore(run.checkpoint(checkpoint), policy.variables())
+    return policy
+
+
+def run_spaces(run: RunDirectory) -> tuple[Space, Space]:
+    """Returns the observation space and the action space of a run's environments.
+
+    An environment is created, and closed, only for a run that has not written its spaces.
+
+    Raises:
+      UsageError: The file of spaces is damaged, or missing and the environment can't be created.
+    """
+    try:
+        return load_spaces(run.spaces_file)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise UsageError(f"can't read {run.spaces_file} ({error.strerror})") from None
+    with refusing_modules_in(run.path, run.path.parent):
+        backend = make_backend(run.load_config())
+        with contextlib.closing(backend.make(backend.check(), 1)) as envs:
+            return single_spaces(envs)
+
+
+def single_spaces(envs: VectorEnv | InGraphEnv) -> tuple[Space, Space]:
+    """Returns the observation space and the action space of one of the environments."""
+    if isinstance(envs, InGraphEnv):
+        return envs.observation_space, envs.action_space
+    return envs.single_observation_space, envs.single_action_space

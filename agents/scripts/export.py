@@ -1,0 +1,56 @@
+"""Exports a run's policy: `python -m agents.scripts.export --logdir=RUN --outdir=policy`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents import stop_signals
+from agents.command_line.parser import parse_command
+from agents.command_line.reports import run
+from agents.storage.run_directory import RunDirectory
+from agents.tensorflow_setup import start_tensorflow
+
+EXAMPLES = """\
+examples:
+  python -m agents.scripts.export --logdir=logdir/20260131T120000-pendulum --outdir=policy
+  python -m agents.scripts.export --logdir=logdir/20260131T120000-ant --outdir=policy --format=onnx --checkpoint=best"""
+
+
+class ExportOptions(BaseModel):
+    """Writes a run's policy in a format that other programs load, without this library."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    logdir: str = Field(min_length=1, description="Folder of the run, <logdir>/<time>-<config>.")
+    outdir: str = Field(min_length=1, description="Folder to create for the policy.")
+    format: Literal["savedmodel", "tflite", "onnx"] = Field(
+        "savedmodel", description="TensorFlow's SavedModel, TensorFlow Lite, or ONNX."
+    )
+    checkpoint: str = Field(
+        "last", min_length=1, description="Checkpoint to load: best, last, or a step."
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
+    options, _ = parse_command(
+        ExportOptions, arguments, program="python -m agents.scripts.export", examples=EXAMPLES
+    )
+    run = RunDirectory.of(options.logdir)
+    run.checkpoint(options.checkpoint)  # Before TensorFlow is imported.
+    with stop_signals.handling("the export stops"), stop_signals.interruptible():
+        start_tensorflow(threads=0)
+        from agents.deployment.export import export_policy
+
+        metadata = export_policy(run, options.outdir, options.format, options.checkpoint)
+    inputs, outputs = (
+        ", ".join(tensor["name"] for tensor in metadata[key]) for key in ("inputs", "outputs")
+    )
+    print(f"Wrote the policy of step {metadata['checkpoint_step']:,} to {options.outdir}")
+    print(f"It takes {inputs} and returns {outputs}; policy.json has their shapes")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,164 @@
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.command_line.reports import run as run_command
+from agents.deployment.export import METADATA, export_policy
+from agents.deployment.space_json import space_from_json
+from agents.deployment.trained_policy import load_policy
+from agents.errors import UsageError
+from agents.scripts import export as command
+from agents.spaces import flatten
+from tests.deployment import foreign
+from tests.deployment.test_trained_policy import batches
+from tests.deployment.untrained import KINDS, save_run
+
+needs_onnx = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
+    reason="tf2onnx or onnxruntime is not installed",
+)
+FORMATS = ["savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", KINDS)
+def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path):
+    kind = KINDS[name]
+    run = save_run(kind, tmp_path)
+    metadata = export_policy(run, tmp_path / "out", format)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        act = foreign.load(tmp_path / "out", metadata)
+    policy = load_policy(run)
+    for num in (1, 5, 3):
+        policy.reset()
+        state = {
+            tensor["name"]: np.zeros([num, *tensor["shape"][1:]], tensor["dtype"])
+            for tensor in metadata["inputs"]
+            if tensor["name"].startswith("state_")
+        }
+        for seed in range(3):
+            observ = batches(kind.spaces[0], num, seed)
+            names = [tensor["name"] for tensor in metadata["inputs"]]
+            leaves = flatten(kind.spaces[0], observ)
+            results = act({**dict(zip(names, leaves, strict=False)), **state})
+            state = {key: results[f"next_{key}"] for key in state}
+            actions = flatten(kind.spaces[1], policy(observ))
+            outputs = [tensor["name"] for tensor in metadata["outputs"]]
+            for output, action in zip(outputs, actions, strict=False):
+                assert results[output].dtype == action.dtype
+                np.testing.assert_allclose(results[output], action, rtol=1e-4, atol=1e-5)
+
+
+def test_the_metadata_describe_the_policy(tmp_path):
+    kind = KINDS["recurrent"]
+    run = save_run(kind, tmp_path)
+    scores = {"eval/return_mean": 1.5, "eval/return_std": 0.5, "eval/length_mean": 10.0}
+    run.metrics_file.write_text(json.dumps({"step": 1, "time": 0, **scores}) + "\n")
+    metadata = export_policy(run, tmp_path / "new" / "out")
+    assert json.loads((tmp_path / "new" / "out" / METADATA).read_text()) == metadata
+    assert [tensor["name"] for tensor in metadata["inputs"]] == ["observ", "state_0"]
+    assert [tensor["name"] for tensor in metadata["outputs"]] == ["action", "next_state_0"]
+    assert metadata["inputs"][1] == {"name": "state_0", "shape": [None, 8], "dtype": "float32"}
+    assert metadata["checkpoint_step"] == 1 and metadata["run"] == run.path.name
+    observation_space, action_space = kind.spaces
+    assert space_from_json(metadata["observation_space"]) == observation_space
+    assert space_from_json(metadata["action_space"]) == action_space
+    assert metadata["evaluation"]["return_mean"] == 1.5
+    assert len(metadata["evaluation"]["seeds"]) == run.load_config().eval_episodes
+
+
+def test_saved_weights_do_not_change_with_those_of_this_process(tmp_path):
+    kind = KINDS["gaussian"]
+    run = save_run(kind, tmp_path)
+    export_policy(run, tmp_path / "out")
+    module = tf.saved_model.load(str(tmp_path / "out"))
+    assert len(module.signatures) == 1
+    observ = batches(kind.spaces[0], 2)
+    action = module.signatures["serving_default"](observ=tf.constant(observ))["action"]
+    np.testing.assert_allclose(action, load_policy(run)(observ), rtol=1e-6)
+
+
+def test_mistakes_are_named_and_leave_nothing(tmp_path, monkeypatch):
+    run = save_run(KINDS["categorical"], tmp_path)
+    out = tmp_path / "out"
+    with pytest.raises(UsageError, match="--format=tf: expected savedmodel, tflite, onnx"):
+        export_policy(run, out, "tf")
+    with pytest.raises(UsageError, match="--checkpoint=7"):
+        export_policy(run, out, checkpoint="7")
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(UsageError, match="needs the package tf2onnx"):
+            export_policy(run, out, "onnx")
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.saved_model, "save", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            export_policy(run, out)
+    assert [path.name for path in tmp_path.iterdir()] == [run.path.name]
+    out.mkdir()
+    export_policy(run, out)
+    before = sorted(out.rglob("*"))
+    with pytest.raises(UsageError, match="is not empty"):
+        export_policy(run, out)
+    with pytest.raises(UsageError, match="is not a folder"):
+        export_policy(run, out / METADATA)
+    assert sorted(out.rglob("*")) == before
+
+
+def test_the_command_says_what_it_wrote(tmp_path, capsys):
+    run = save_run(KINDS["recurrent"], tmp_path)
+    command.main([f"--logdir={run.path}", f"--outdir={tmp_path / 'out'}"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"Wrote the policy of step 1 to {tmp_path / 'out'}"
+    assert lines[1].startswith("It takes observ, state_0 and returns action, next_state_0;")
+    with pytest.raises(SystemExit) as caught:
+        run_command(lambda _: command.main([f"--logdir={run.path}", "--outdir=x", "--format=tf"]))
+    assert caught.value.code == 2 and "--format" in capsys.readouterr().err
+
+
+TRAININGS = {
+    "gaussian": ["--config=pendulum", "--steps=4096"],
+    "categorical": ["--config=cartpole", "--steps=4096"],
+    "recurrent": ["--config=cartpole", "--recurrent=gru", "--steps=4096"],
+    "image": [
+        "--config=default",
+        "--env=tests.deployment.pictures:Pictures-v0",
+        "--network=nature",
+        "--steps=2048",
+        "--rollout-length=64",
+    ],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRAININGS)
+def test_other_programs_reach_the_scores_of_the_run(name, tmp_path):
+    """Trains, exports, and evaluates in processes that can't import this library."""
+    environ = {**os.environ, "PYTHONPATH": str(Path(command.__file__).parents[2])}
+    train = [sys.executable, "-m", "agents.scripts.train", "--logdir=logs", *TRAININGS[name]]
+    subprocess.run(train, cwd=tmp_path, env=environ, check=True, capture_output=True)
+    [run] = (tmp_path / "logs").iterdir()
+    for format in ("savedmodel", "tflite", "onnx"):
+        if format == "onnx" and not importlib.util.find_spec("tf2onnx"):
+            continue
+        metadata = export_policy(run, tmp_path / format, format)
+        process = subprocess.run(
+            [sys.executable, foreign.__file__, tmp_path / format],
+            cwd=tmp_path,
+            env=environ,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        returns = json.loads(process.stdout.splitlines()[-1])
+        expected = metadata["evaluation"]
+        assert len(returns) == len(expected["seeds"])
+        np.testing.assert_allclose(np.mean(returns), expected["return_mean"], rtol=1e-5)

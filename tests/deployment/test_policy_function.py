@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.deployment.policy_function import PolicyFunction, name_leaves
+from agents.deployment.trained_policy import restore_policy
+from tests.deployment.untrained import KINDS, save_run
+
+
+def test_leaves_are_named_by_their_path():
+    space = spaces.Dict({"b": spaces.Discrete(2), "a": spaces.Tuple([spaces.Discrete(3)] * 2)})
+    assert [name for name, _ in name_leaves(spaces.Discrete(2), "action")] == ["action"]
+    named = name_leaves(space, "observ")
+    assert [name for name, _ in named] == ["observ_a_0", "observ_a_1", "observ_b"]
+    assert [leaf.n for _, leaf in named] == [3, 3, 2]
+
+
+def test_names_are_unique_identifiers():
+    keys = ["a b", "a_b", "a/b", "ä", "1"]
+    named = name_leaves(spaces.Dict({key: spaces.Discrete(2) for key in keys}), "observ")
+    names = [name for name, _ in named]
+    assert len(set(names)) == len(keys) and all(name.isidentifier() for name in names)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_arguments_and_results_have_the_spaces_types_and_any_batch_size(name, tmp_path):
+    kind = KINDS[name]
+    policy = restore_policy(save_run(kind, tmp_path), *kind.spaces, "last")
+    function = PolicyFunction(policy, *kind.spaces)
+    specs = function.call.input_signature
+    assert [spec.name for spec in specs] == [
+        *(leaf_name for leaf_name, _ in function.observ_leaves),
+        *(f"state_{index}" for index in range(len(function.state_specs))),
+    ]
+    for num in (1, 4):
+        results = function.call(
+            *(np.zeros([num, *spec.shape[1:]], spec.dtype.as_numpy_dtype) for spec in specs)
+        )
+        for leaf_name, leaf in function.action_leaves:
+            assert results[leaf_name].shape == (num, *leaf.shape)
+            assert results[leaf_name].dtype == leaf.dtype
+        for spec in function.state_specs:
+            assert results[f"next_{spec.name}"].shape == (num, *spec.shape[1:])
+    assert len(results) == len(function.action_leaves) + len(function.state_specs)

@@ -1,0 +1,222 @@
+import time
+from pathlib import Path
+
+import gymnasium
+import hypothesis
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import strategies
+
+from agents.deployment.space_json import save_spaces
+from agents.deployment.trained_policy import load_policy, restore_policy, single_spaces
+from agents.errors import UsageError
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.policies.policy import Policy
+from agents.policies.recurrent import reset_state
+from agents.settings.config_file import load_config
+from agents.spaces import element, flatten, pack
+from agents.storage.checkpoint import Checkpoints
+from agents.storage.run_directory import RunDirectory
+from agents.tensor_envs import CartPole, InGraphTensorEnv
+from agents.vector.batch_env import BatchEnv
+from tests.deployment.untrained import KINDS, save_run
+
+
+@pytest.fixture
+def envs():
+    batch = BatchEnv([gymnasium.make("CartPole-v1")], blocking=True)
+    yield batch
+    batch.close()
+
+
+def save(path, envs, *seeds):
+    """A run with a checkpoint of the initial weights for each seed, at steps 0, 1, ..."""
+    run = RunDirectory(path)
+    run.prepare(load_config("cartpole", layers=[4]))
+    for step, seed in enumerate(seeds):
+        config = run.load_config(seed=seed)
+        policy = Policy(envs.single_observation_space, envs.single_action_space, config)
+        Checkpoints(run.checkpoints, policy.variables()).save(step)
+    return run
+
+
+def batches(space, num, seed=0):
+    """A batch of random elements, leaves [num, ...]; unbounded numbers are normal."""
+    space.seed(seed)
+    rows = [flatten(space, space.sample()) for _ in range(num)]
+    return pack(space, [np.stack(column) for column in zip(*rows, strict=True)])
+
+
+def expected_actions(kind, run, observs):
+    """Actions of the policy itself for a sequence of batches, with its recurrent state."""
+    policy = restore_policy(run, *kind.spaces, "last")
+    states, actions = None, []
+    for observ in observs:
+        tensors = tf.nest.map_structure(tf.constant, observ)
+        _, action, states = policy.act(tensors, deterministic=True, states=states)
+        actions.append(tf.nest.map_structure(lambda tensor: tensor.numpy(), action))
+    return actions
+
+
+def assert_equal(space, actual, expected, rtol=1e-5):
+    pairs = zip(flatten(space, actual), flatten(space, expected), strict=True)
+    for one, other in pairs:
+        assert one.dtype == other.dtype and np.shape(one) == np.shape(other)
+        np.testing.assert_allclose(one, other, rtol, atol=1e-6)
+
+
+def test_loads_the_weights_of_a_checkpoint(tmp_path, envs):
+    run, spaces_ = save(tmp_path / "run", envs, 3, 4), single_spaces(envs)
+    for which, seed in (("0", 3), ("1", 4), ("last", 4)):
+        saved = Policy(*spaces_, run.load_config(seed=seed)).variables()
+        for name, variable in restore_policy(run, *spaces_, which).variables().items():
+            np.testing.assert_array_equal(variable, saved[name])
+
+
+def test_spaces_of_environments_of_any_kind(envs):
+    expected = envs.single_observation_space, envs.single_action_space
+    for environments in (envs, InGraphBatchEnv(envs)):
+        assert single_spaces(environments) == expected
+    assert single_spaces(InGraphTensorEnv(CartPole(), 5))[1] == expected[1]
+
+
+@pytest.mark.parametrize("as_folder", [Path, str])
+def test_a_run_without_its_spaces_asks_an_environment(tmp_path, envs, as_folder):
+    run = save(tmp_path / "run", envs, 3)
+    assert not run.spaces_file.exists()
+    policy = load_policy(as_folder(run.path), checkpoint="0")
+    assert policy.observation_space == envs.single_observation_space
+    assert policy(envs.single_observation_space.sample()) in (0, 1)
+    with pytest.raises(UsageError, match="is not a run"):
+        load_policy(as_folder(tmp_path))
+
+
+def test_needs_no_environments_where_the_run_has_its_spaces(tmp_path, envs):
+    run = save(tmp_path / "run", envs, 3)
+    run.prepare(run.load_config(env="NoSuchEnvironment-v0"))
+    save_spaces(run.spaces_file, *single_spaces(envs))
+    assert load_policy(run)(np.zeros(4)) in (0, 1)
+    run.spaces_file.write_text('{"observation_space": 3}')
+    with pytest.raises(UsageError, match="spaces.json is damaged"):
+        load_policy(run)
+
+
+def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
+    run = save(tmp_path / "run", envs, 3)
+    save_spaces(run.spaces_file, *single_spaces(envs))
+    with pytest.raises(UsageError, match="--checkpoint=7"):
+        load_policy(run, "7")
+    run.prepare(run.load_config(layers=[5]))
+    with pytest.raises(UsageError, match="does not fit"):
+        load_policy(run)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_batches_and_single_observations_get_the_actions_of_the_policy(name, tmp_path):
+    kind = KINDS[name]
+    run = save_run(kind, tmp_path)
+    policy = load_policy(run)
+    observation_space, action_space = kind.spaces
+    observs = [batches(observation_space, 3, seed) for seed in range(3)]
+    expected = expected_actions(kind, run, observs)
+    for observ, actions in zip(observs, expected, strict=True):
+        assert_equal(action_space, policy(observ), actions)
+    for row in range(3):
+        policy.reset()
+        for observ, actions in zip(observs, expected, strict=True):
+            one = element(observation_space, flatten(observation_space, observ), row)
+            action = policy(one)
+            assert action_space.contains(action)
+            row_of_batch = element(action_space, flatten(action_space, actions), row)
+            assert_equal(action_space, action, row_of_batch)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_random_actions_differ_and_are_in_the_space(name, tmp_path):
+    kind = KINDS[name]
+    policy = load_policy(save_run(kind, tmp_path))
+    observ = batches(kind.spaces[0], 20)
+    leaves = [flatten(kind.spaces[1], policy(observ, deterministic=False)) for _ in range(2)]
+    assert any(np.any(one != other) for one, other in zip(*leaves, strict=True))
+    for row in range(20):
+        assert kind.spaces[1].contains(element(kind.spaces[1], leaves[0], row))
+
+
+def test_recurrent_state_is_carried_reset_and_passed(tmp_path):
+    kind = KINDS["recurrent"]
+    run = save_run(kind, tmp_path)
+    policy = load_policy(run)
+    assert policy.recurrent and not load_policy(save_run(KINDS["gaussian"], tmp_path)).recurrent
+    observs = [batches(kind.spaces[0], 3, seed) for seed in range(4)]
+    state, actions = None, []
+    for observ in observs:
+        action, state = policy.step(observ, state)
+        np.testing.assert_array_equal(policy(observ), action)
+        actions.append(action)
+    assert not np.allclose(policy(observs[0]), actions[0])
+    done = np.array([False, True, False])
+    policy.reset(done)
+    inner = tuple(reset_state(tuple(map(tf.constant, state)), tf.constant(done)))
+    partly, _ = policy.step(observs[0], tuple(part.numpy() for part in inner))
+    policy.reset()
+    np.testing.assert_array_equal(policy(observs[0]), actions[0])
+    np.testing.assert_allclose(partly[1], actions[0][1], rtol=1e-6)
+    with pytest.raises(ValueError, match="carries the state of 3 episodes and got 1 obs"):
+        policy(observs[0][0])
+    with pytest.raises(ValueError, match=r"shapes \[\(3, 8\)\], got \[\(2, 8\)\]"):
+        policy.step(observs[0], (np.zeros((2, 8)),))
+
+
+@hypothesis.given(strategies.integers(1, 300))
+@hypothesis.settings(max_examples=10, deadline=None)
+def test_batches_of_any_size(trained, num):
+    kind, policy = trained
+    observ = batches(kind.spaces[0], num)
+    actions = policy(observ)
+    assert actions.shape == (num, *kind.spaces[1].shape)
+    np.testing.assert_allclose(actions[-1], policy(observ[-1]), rtol=1e-4, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    kind = KINDS["gaussian"]
+    return kind, load_policy(save_run(kind, tmp_path_factory.mktemp("run")))
+
+
+@pytest.mark.parametrize("observ", [np.zeros(4), np.zeros((2, 4)), np.zeros((1, 2, 3)), 0.0, "x"])
+def test_observations_of_other_shapes_raise_value_error(trained, observ):
+    with pytest.raises(ValueError, match="expected an observation of Box"):
+        trained[1](observ)
+
+
+def test_observations_of_other_structures_raise_value_error(tmp_path):
+    policy = load_policy(save_run(KINDS["masked dict"], tmp_path))
+    with pytest.raises(ValueError, match="expected an observation of Dict"):
+        policy({"action_mask": np.ones(4, np.int8)})
+    observ = batches(policy.observation_space, 2)
+    with pytest.raises(ValueError, match=r"got the shapes observ_action_mask \[4\], "):
+        policy({**observ, "action_mask": np.ones(4, np.int8)})
+
+
+def test_masks_exclude_actions(tmp_path):
+    policy = load_policy(save_run(KINDS["masked dict"], tmp_path))
+    observ = batches(policy.observation_space, 4)
+    observ["action_mask"] = np.eye(4, dtype=np.int8)
+    np.testing.assert_array_equal(policy(observ), np.arange(4) + 1)
+    np.testing.assert_array_equal(policy(observ, deterministic=False), np.arange(4) + 1)
+
+
+def test_lists_of_numbers_are_observations(trained):
+    np.testing.assert_array_equal(trained[1]([0, 1, 2]), trained[1](np.array([0, 1, 2], "f")))
+
+
+@pytest.mark.slow  # Other processes prolong it.
+def test_a_call_takes_less_than_a_millisecond(trained):
+    kind, policy = trained
+    seconds = []
+    for _ in range(300):
+        start = time.perf_counter()
+        policy(np.zeros(3, np.float32))
+        seconds.append(time.perf_counter() - start)
+    assert np.median(seconds) < 1e-3
