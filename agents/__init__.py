@@ -57,6 +57,7 @@ Words, each with one meaning:
 from typing import TYPE_CHECKING
 
 from agents.lazy_import import lazy_names
+from agents.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from agents.deployment.trained_policy import load_policy as load_policy
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
     from agents.vector.batch_env import BatchEnv as BatchEnv
     from agents.vector.batch_env import make_batch_env as make_batch_env
     from agents.workers.external_process import ExternalProcess as ExternalProcess
-
-__version__ = "0.1.0"
 
 HOMES = {
     "Algorithm": "agents.graph.algorithm",

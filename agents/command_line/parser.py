@@ -24,6 +24,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
 
+from agents.command_line.reports import version
 from agents.command_line.spelling import PEER_NAMES, normalize, option_name
 from agents.errors import UsageError
 from agents.settings.validation import usage_error
@@ -117,6 +118,14 @@ class _Parser(argparse.ArgumentParser):
         return super().format_help().replace(_NO_BREAK_SPACE, " ")
 
 
+class _Version(argparse.Action):
+    """Prints versions, which take a moment to look up, and ends the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(version())
+        parser.exit()
+
+
 class _OptionAdder:
     """Replaces `ArgumentParser.add_argument`: adds readable help, in titled groups."""
 
@@ -129,6 +138,7 @@ class _OptionAdder:
         self._fields, self._sections = fields, sections
         self._parser, self._group = parser, parser.add_argument_group("options")
         self._group.add_argument("-h", "--help", action="help", help="Prints this help.")
+        self._group.add_argument("--version", action=_Version, nargs=0, help="Prints versions.")
 
     def __call__(self, parser: argparse.ArgumentParser, *names: str, **details: Any) -> None:
         name = details["dest"]
@@ -148,7 +158,7 @@ def _parse_texts(
 ) -> dict[str, PlainData]:
     """Parses the options that were given: their texts, by field."""
     definitions: dict[str, Any] = {name: _undecoded(field) for name, field in fields.items()}
-    known = ["--help", *map(option_name, fields)]
+    known = ["--help", "--version", *map(option_name, fields)]
     try:
         source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
             create_model("Command", __base__=BaseSettings, **definitions),

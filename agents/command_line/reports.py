@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import os
+import platform
 import shutil
 import sys
 import warnings
@@ -12,6 +15,7 @@ from typing import TextIO
 
 from agents import stop_signals
 from agents.errors import EnvironmentFailure, NonFiniteError, UsageError, describe_error
+from agents.version import __version__
 
 _MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
 
@@ -64,6 +68,16 @@ def interpreter() -> str:
     if found and Path(found) == Path(sys.executable):
         return "python"
     return os.path.relpath(sys.executable)
+
+
+def version() -> str:
+    """Returns the version of this library, and those of what its numbers depend on."""
+    others = []
+    for name in ("tensorflow", "keras", "gymnasium", "numpy"):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # Such as a nightly.
+            others.append(f"{name} {importlib.metadata.version(name)}")
+    others.append(f"Python {platform.python_version()}")
+    return f"agents {__version__} ({', '.join(others)})"
 
 
 def _show_warning(

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -30,6 +31,8 @@ from agents.training.episode_cuts import warn_of_cut_episodes
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
+
+    from agents.training.evaluation_score import EvaluationScore
 
 EXAMPLES = """\
 examples:
@@ -59,8 +62,17 @@ class TrainOptions(BaseModel):
     )
 
 
-def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
+def train(
+    config: Config, run: RunDirectory | None = None, logdir: str | Path | None = None
+) -> Iterator[EvaluationScore]:
     """Trains an agent, or resumes a run that has checkpoints.
+
+    ```python
+    for score in agents.train(agents.load_config("pendulum"), logdir="logdir"):
+        print(score.step, score, score.policy(observ))
+        if score > -200:
+            break
+    ```
 
     Abandoning the generator closes the environments; the run can be resumed. A `KeyboardInterrupt`
     saves a final checkpoint before. Only the command handles signals.
@@ -68,16 +80,23 @@ def train(config: Config, run: RunDirectory | None = None) -> Iterator[float]:
     Args:
       config: The experiment, see `agents.load_config`.
       run: Where to write; by default nothing is kept.
+      logdir: Folder for runs, instead of `run`: a new one, `<time>-<env>`, is made in it.
 
     Yields:
-      The mean return of every evaluation.
+      The score of every evaluation: a number, the mean return, with `step`, `is_best`, `scalars`,
+      `run` and `policy`.
 
     Raises:
       UsageError: The environment is unknown, or there is no policy for its spaces; another process
         trains the run, or it can't be resumed with these settings.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      ValueError: Both `run` and `logdir` are given.
     """
+    if logdir is not None:
+        if run is not None:
+            raise ValueError("Give the run or a logdir for a new one, not both.")
+        run = RunDirectory.new(logdir, re.split("[:/]", config.env)[-1])
     with contextlib.ExitStack() as stack:
         if run:
             stack.enter_context(run.locked(config))

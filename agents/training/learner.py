@@ -15,6 +15,7 @@ from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
+from agents.policies.policy import Policy
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.tensorflow_setup import graph_executor
@@ -151,6 +152,11 @@ class Learner:
         """Arrays of all variables after the last finished iteration, by name."""
         values = {name: variable.numpy() for name, variable in self.variables().items()}
         return values | self._acting_state if self.step == self._step_before else values
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that is trained."""
+        return self._algorithm.policy
 
     @property
     def spaces(self) -> tuple[Space, Space]:

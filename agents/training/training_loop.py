@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from agents import stop_signals
 from agents.deployment.space_json import save_spaces
+from agents.deployment.trained_policy import TrainedPolicy
 from agents.graph.in_graph_env import InGraphEnv
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
@@ -15,6 +16,7 @@ from agents.storage.metrics import Metrics
 from agents.storage.run_directory import RunDirectory
 from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
+from agents.training.evaluation_score import EvaluationScore
 from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.learner import Learner
 from agents.types import VectorEnv
@@ -25,7 +27,7 @@ def training_loop(
     run: RunDirectory,
     train_envs: VectorEnv | InGraphEnv,
     eval_envs: VectorEnv | InGraphEnv,
-) -> Iterator[float]:
+) -> Iterator[EvaluationScore]:
     """Trains from the run's last checkpoint, or from the start, to the last step.
 
     An interrupt (Ctrl-C, or a signal to the command) saves a final checkpoint of the last finished
@@ -39,7 +41,7 @@ def training_loop(
       eval_envs: Environments to evaluate in, one per episode.
 
     Yields:
-      The mean return of every evaluation.
+      The score of every evaluation.
 
     Raises:
       UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
@@ -69,7 +71,7 @@ def training_loop(
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
     ):
 
-        def evaluate() -> float:
+        def evaluate() -> EvaluationScore:
             with final.section("evaluation"):
                 score, is_best = learner.evaluate(
                     console.evaluation(learner.step, config.eval_episodes)
@@ -78,7 +80,9 @@ def training_loop(
             console.evaluated(learner.step, learner.rate, score)
             if is_best and not checkpoints.save(learner.step, best=True):
                 learner.revoke_best()
-            return score["eval/return_mean"]
+            return EvaluationScore(
+                score, learner.step, is_best, run.path, lambda: _policy(learner, config)
+            )
 
         metrics.config(config.model_dump())
         _begin_episodes(learner)
@@ -94,6 +98,10 @@ def training_loop(
                 if checkpoints.save(learner.step):
                     final.saved_step = learner.step
                 _begin_episodes(learner)
+
+
+def _policy(learner: Learner, config: Config) -> TrainedPolicy:
+    return TrainedPolicy(learner.policy, *learner.spaces, config)
 
 
 def _begin_episodes(learner: Learner) -> None:

@@ -216,7 +216,7 @@ def test_help_is_readable(capsys, monkeypatch):
     ):
         assert noise not in text
     for line in (
-        r"-h, --help +Prints this help\. --logdir",
+        r"-h, --help +Prints this help\. --version +Prints versions\. --logdir",
         r"--learning-rate FLOAT +Initial learning rate; [^-]+ \(default: 0.0003\)",
         r"--layers INT,\.\.\. +Units of [^-]+ \(default: 64,64\)",
         r"--env-kwargs JSON +Keyword arguments [^-]+ \(default: {}\)",

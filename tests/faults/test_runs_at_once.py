@@ -72,7 +72,8 @@ def check_runs(folder, runs, count, to_the_end):
         assert f"Training in {Path('logs') / run.path.name};" in line
         assert run.lock_file.read_text().startswith("process ")
         names = {path.name for path in run.path.iterdir()}
-        assert names <= {"config.yaml", "lock", "metrics.jsonl", "checkpoints", "train", "eval"}
+        files = {"config.yaml", "spaces.json", "lock", "metrics.jsonl"}
+        assert names <= files | {"checkpoints", "train", "eval"}
         if to_the_end:
             assert [row["step"] for row in read_metrics(run.metrics_file)] == [64, 64]
             assert run.checkpoint("last").name == "step-64"

@@ -1,0 +1,49 @@
+"""All commands by one name: `agents train`, which is `python -m agents.scripts.train`."""
+
+from __future__ import annotations
+
+import importlib
+
+from agents.command_line.reports import run, version
+from agents.errors import UsageError
+from agents.suggestion import did_you_mean
+
+COMMANDS = {
+    "train": "Trains an agent, evaluates it regularly, and writes checkpoints, metrics and events.",
+    "visualize": "Records what a run has learned: videos, scores, and learning curves.",
+    "export": "Writes a run's policy in a format that other programs load.",
+}
+HELP = """\
+usage: agents COMMAND [--option=value ...]
+
+{commands}
+
+`agents COMMAND --help` lists the options of a command, `agents --version` prints versions."""
+
+
+def dispatch(arguments: list[str]) -> None:
+    """Runs the command that the first argument names with the others.
+
+    Raises:
+      UsageError: There is no such command.
+    """
+    name, *others = arguments or ["--help"]
+    if name in ("-h", "--help"):
+        lines = (f"  {command:<10} {text}" for command, text in COMMANDS.items())
+        print(HELP.format(commands="\n".join(lines)))
+    elif name == "--version":
+        print(version())
+    elif name in COMMANDS:
+        importlib.import_module(f"agents.scripts.{name}").main(others)
+    else:
+        hint = did_you_mean(name, COMMANDS, str) or f"; there are {', '.join(COMMANDS)}"
+        raise UsageError(f"unknown command {name}{hint}")
+
+
+def main() -> None:
+    """Runs a command with the arguments of this process."""
+    run(dispatch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import agents
+from agents.command_line.reports import run
+from agents.errors import UsageError
+from agents.scripts.main import COMMANDS, dispatch
+
+
+def test_every_command_is_one_of_the_scripts(capsys):
+    scripts = {path.stem for path in Path(agents.__file__).parent.glob("scripts/*.py")}
+    assert set(COMMANDS) == scripts - {"__init__", "main"}
+    for name in COMMANDS:
+        with pytest.raises(SystemExit) as caught:
+            dispatch([name, "--help"])
+        assert caught.value.code == 0
+        assert f"python -m agents.scripts.{name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
+def test_help_lists_the_commands(arguments, capsys):
+    dispatch(arguments)
+    text = capsys.readouterr().out
+    assert text.startswith("usage: agents COMMAND")
+    assert all(f"\n  {name} " in text for name in COMMANDS)
+
+
+def test_a_command_gets_the_other_arguments(monkeypatch):
+    seen = []
+    module = importlib.import_module("agents.scripts.train")
+    monkeypatch.setattr(module, "main", seen.append)
+    dispatch(["train", "--logdir=x", "--seed=1"])
+    assert seen == [["--logdir=x", "--seed=1"]]
+
+
+def test_unknown_commands_are_answered_with_known_ones(capsys):
+    for name, hint in (("trian", "did you mean train?"), ("x", "there are train, visualize, ")):
+        with pytest.raises(UsageError, match=re.escape(f"unknown command {name}; {hint}")):
+            dispatch([name])
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["train", "--version"]])
+def test_the_version_names_what_numbers_depend_on(arguments, capsys):
+    try:
+        run(dispatch, arguments)
+    except SystemExit as end:
+        assert end.code == 0
+    [line] = capsys.readouterr().out.splitlines()
+    for pattern in (
+        rf"^agents {agents.__version__} ",
+        r"tensorflow \d",
+        r"keras \d",
+        r"Python 3\.",
+    ):
+        assert re.search(pattern, line)
