@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import copy
 import inspect
+import itertools
 import json
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import (
     Annotated,
@@ -50,6 +51,7 @@ def parse_command(
     program: str,
     settings: type[BaseModel] | None = None,
     examples: str = "",
+    shown: Callable[[Mapping[str, str]], BaseModel] | None = None,
 ) -> tuple[CommandOptions, dict[str, PlainData]]:
     """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
 
@@ -64,6 +66,8 @@ def parse_command(
       settings: Model of settings that are options, too; its `sections` are the titles of groups in
         the help, by the first setting of each.
       examples: Lines at the end of the help.
+      shown: For the help, returns settings whose values it shows instead of defaults; gets the
+        command's own options that were given, as texts.
 
     Returns:
       The validated options, and the given settings by name. The settings are not validated, which
@@ -75,6 +79,9 @@ def parse_command(
     own = options.model_fields
     fields = {**own, **(settings.model_fields if settings else {})}
     arguments = normalize(arguments, fields)
+    if shown and {"-h", "--help"} & set(arguments):
+        values = shown(_own_texts(arguments, own)).model_dump()
+        fields = {name: _with_default(field, values.get(name)) for name, field in fields.items()}
     parser = _Parser(program, _usage(own, settings), options.__doc__ or "", examples)
     texts = _parse_texts(parser, arguments, fields, getattr(settings, "sections", {}))
     given = {name: _decode(fields[name].annotation, text) for name, text in texts.items()}
@@ -84,6 +91,26 @@ def parse_command(
         return options.model_validate(chosen), overrides
     except ValidationError as error:
         raise usage_error(error, options, chosen, label=option_name) from None
+
+
+def _own_texts(arguments: Sequence[str], own: Mapping[str, FieldInfo]) -> dict[str, str]:
+    """Returns the texts of the command's own options, of arguments that may be incomplete."""
+    texts = {}
+    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
+        name, equals, value = argument.partition("=")
+        field = name.removeprefix("--").replace("-", "_")
+        if name.startswith("--") and field in own:
+            texts[field] = value if equals else following
+    return texts
+
+
+def _with_default(field: FieldInfo, value: PlainData) -> FieldInfo:
+    """Returns a field with another default; None leaves it as it is."""
+    if value is None:
+        return field
+    changed = copy.copy(field)
+    changed.default, changed.default_factory = value, None
+    return changed
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -187,7 +214,9 @@ def _parse_known(
         )
     name = misspelt.partition("=")[0]
     meant = option_name(PEER_NAMES.get(name.lstrip("-").replace("-", "_"), ""))
-    hint = f"; did you mean {meant}?" if meant in known else did_you_mean(name, known, str)
+    hint = did_you_mean(name.replace("_", "-"), known, str)
+    if meant in known:
+        hint = f"; did you mean {meant}?"
     raise UsageError(f"unknown setting {name}{hint}")
 
 

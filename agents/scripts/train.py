@@ -23,7 +23,7 @@ from agents.command_line.reports import interpreter, report_error, run
 from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
 from agents.regular_files import write_atomically
 from agents.settings.config import Config
-from agents.settings.config_file import load_config
+from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
@@ -59,6 +59,9 @@ class TrainOptions(BaseModel):
         None,
         min_length=1,
         description="The <time> of a run in logdir to resume from its last checkpoint.",
+    )
+    dry_run: bool = Field(
+        False, description="Prints settings, spaces, network and memory, and trains nothing."
     )
 
 
@@ -129,14 +132,16 @@ def main(arguments: list[str]) -> None:
         program="python -m agents.scripts.train",
         settings=Config,
         examples=EXAMPLES,
+        shown=lambda given: load_config(given.get("config") or "default"),
     )
-    name = options.config or "default"
+    name, resumed = options.config or "default", None
     if options.timestamp:
-        run = RunDirectory.existing(options.logdir, options.timestamp, options.config)
-        config = run.load_config(**overrides)
-    else:
-        config = load_config(name, **overrides)
-        run = RunDirectory.new(options.logdir, name)
+        resumed = RunDirectory.existing(options.logdir, options.timestamp, options.config)
+    config = resumed.load_config(**overrides) if resumed else load_config(name, **overrides)
+    if options.dry_run:
+        print(*_dry_run(config), sep="\n")
+        return
+    run = resumed or RunDirectory.new(options.logdir, name)
     score = None
     announcement = "training stops and a checkpoint is saved"
     try:
@@ -152,6 +157,18 @@ def main(arguments: list[str]) -> None:
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
     print(f"{result}. Watch it with: {interpreter()} {watch}")
+
+
+def _dry_run(config: Config) -> list[str]:
+    """What would be trained; one environment is created to know its spaces."""
+    with stop_signals.handling("nothing was started"), stop_signals.interruptible():
+        backend, spec = _look_up(config, None)
+        with contextlib.closing(backend.make(spec, 1)) as envs:
+            start_tensorflow(config.threads)
+            from agents.deployment.trained_policy import single_spaces
+            from agents.training.summary import summarize
+
+            return [config_text(config), *summarize(config, *single_spaces(envs))]
 
 
 def _look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:

@@ -131,6 +131,30 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     assert "Nothing left to do" in capsys.readouterr().out
 
 
+def test_a_dry_run_shows_what_would_be_trained_and_leaves_nothing(tmp_path, capsys):
+    logdir = tmp_path / "logs"
+    main([f"--logdir={logdir}", "--config=cartpole", "--layers=5", "--num_envs=3", "--dry-run"])
+    lines = capsys.readouterr().out.splitlines()
+    for line in ("env: CartPole-v1", "num_envs: 3", "actions: Discrete(2)"):
+        assert line in lines
+    assert any(line.split() == ["policy/hidden_0/kernel", "4", "x", "5"] for line in lines)
+    assert not logdir.exists()
+
+
+def test_the_help_shows_the_values_of_the_preset(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    for arguments, env in (
+        (["--help"], "Pendulum-v1"),
+        (["--config=cheetah", "--help"], "HalfCheetah-v5"),
+        (["--help", "--config", "cheetah", "--logdir"], "HalfCheetah-v5"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 0
+        text = capsys.readouterr().out.replace("\xa0", " ")
+        assert f"(default: {env})" in text and "--logdir" in text
+
+
 def test_ctrl_c_prints_how_to_resume(tmp_path):
     arguments = [
         f"--{name.replace('_', '-')}={value}" for name, value in SMALL.items() if name != "layers"

@@ -1,0 +1,69 @@
+"""A summary of an experiment before it is started: spaces, network, memory."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from agents.policies.policy import Policy
+from agents.settings.config import Config
+from agents.spaces import leaf_spaces
+from agents.types import Space
+
+_WEIGHTS = "network/"
+# Of a step besides observations, actions and noise: reward, return, length and flags.
+_STEP_BYTES = 16
+
+
+def summarize(config: Config, observation_space: Space, action_space: Space) -> list[str]:
+    """Returns lines that describe what would be trained, and how much memory that takes.
+
+    Args:
+      config: The experiment.
+      observation_space: Of one environment.
+      action_space: Of one environment.
+
+    Raises:
+      UnsupportedSpaceError: There is no network or action distribution for a space.
+      UsageError: The network does not exist, or does not fit the observations.
+    """
+    policy = Policy(observation_space, action_space, config)
+    weights = {
+        name.removeprefix(_WEIGHTS): variable
+        for name, variable in policy.variables().items()
+        if name.startswith(_WEIGHTS)
+    }
+    size = sum(math.prod(weight.shape) for weight in weights.values())
+    iteration = config.num_envs * config.rollout_length
+    width = max(map(len, weights))
+    return [
+        f"observations: {observation_space}",
+        f"actions: {action_space}",
+        f"network: {size:,} weights, {_megabytes(3 * 4 * size)} with the optimizer's",
+        *(f"  {name:<{width}}  {_shape(weight)}" for name, weight in weights.items()),
+        f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
+        f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
+        f"update: {config.epochs} epochs of {iteration // config.minibatch_size} minibatches of "
+        f"{config.minibatch_size} steps",
+        f"training: {math.ceil(config.steps / iteration):,} iterations, "
+        f"{config.steps // config.eval_interval:,} evaluations of {config.eval_episodes} episodes",
+    ]
+
+
+def _bytes_per_step(observation_space: Space, action_space: Space, policy: Policy) -> int:
+    """Bytes that a step of one environment takes in a rollout; two observations of each."""
+    observ, action = (
+        sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaf_spaces(space))
+        for space in (observation_space, action_space)
+    )
+    noise = 4 * policy.action_distribution.noise_size
+    return int(2 * (observ + action) + noise + _STEP_BYTES)
+
+
+def _megabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e6:,.1f} MB"
+
+
+def _shape(weight: tf.Variable) -> str:
+    return " x ".join(map(str, weight.shape))

@@ -1,0 +1,40 @@
+import math
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.policies.policy import Policy
+from agents.settings.config_file import load_config
+from agents.training.summary import summarize
+
+BOTH = spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,))
+
+
+def test_weights_are_those_of_the_policy():
+    config = load_config("pendulum", layers=[5], recurrent="gru", recurrent_units=7)
+    lines = summarize(config, *BOTH)
+    weights = {
+        name: variable.shape
+        for name, variable in Policy(*BOTH, config).variables().items()
+        if name.startswith("network/")
+    }
+    shown = dict(line.split(maxsplit=1) for line in lines if line.startswith("  "))
+    assert {f"network/{name}" for name in shown} == weights.keys()
+    for name, text in shown.items():
+        assert text == " x ".join(map(str, weights[f"network/{name}"]))
+    total = sum(math.prod(shape) for shape in weights.values())
+    assert any(line.startswith(f"network: {total:,} weights, ") for line in lines)
+
+
+def test_memory_and_counts_of_iterations():
+    config = load_config(
+        "default", env="X-v0", network="nature", num_envs=10, rollout_length=100,
+        minibatch_size=250, epochs=3, steps=5500, eval_interval=1000, eval_episodes=4,
+    )  # fmt: skip
+    space = spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    text = "\n".join(summarize(config, space, spaces.Discrete(3)))
+    size = 1000 * (2 * (84 * 84 * 4 + 8) + 4 * 3 + 16)
+    assert f"rollout: 10 environments x 100 steps, {size / 1e6:.1f} MB" in text
+    assert "update: 3 epochs of 4 minibatches of 250 steps" in text
+    assert "training: 6 iterations, 5 evaluations of 4 episodes" in text
+    assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
