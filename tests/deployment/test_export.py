@@ -25,11 +25,24 @@ needs_onnx = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
     reason="tf2onnx or onnxruntime is not installed",
 )
-FORMATS = ["savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)]
+# Each kind as SavedModel, each operation in each format.
+SHORT = {
+    "savedmodel": list(KINDS),
+    "tflite": ["gaussian", "recurrent", "masked dict"],
+    "onnx": ["gaussian", "recurrent lstm", "image"],
+}
+CASES = [
+    pytest.param(
+        name,
+        format,
+        marks=[needs_onnx] * (format == "onnx") + [pytest.mark.slow] * (name not in names),
+    )
+    for format, names in SHORT.items()
+    for name in KINDS
+]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(("name", "format"), CASES)
 def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path):
     kind = KINDS[name]
     run = save_run(kind, tmp_path)
