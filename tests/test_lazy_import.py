@@ -160,4 +160,5 @@ def test_type_checkers_see_signatures(revealed_types):
     assert reset.startswith("def (mask: ") and "seed: " in reset
     train = revealed_types["agents.train"]
     assert train.startswith("def (config: agents.settings.config.Config, run: ")
-    assert train.endswith(" -> typing.Iterator[float]")
+    score = "agents.training.evaluation_score.EvaluationScore"
+    assert train.endswith(f" -> typing.Iterator[{score}]")

@@ -81,7 +81,7 @@ def test_yields_the_score_of_every_evaluation(pendulum):
 def test_a_run_directory_holds_the_documented_files(pendulum):
     run, scores = pendulum
     assert {path.name for path in run.path.iterdir()} == {
-        "config.yaml", "metrics.jsonl", "checkpoints", "train", "eval", "lock"
+        "config.yaml", "spaces.json", "metrics.jsonl", "checkpoints", "train", "eval", "lock"
     }  # fmt: skip
     assert run.load_config() == small()
     best = 1000 * (1 + int(np.argmax(scores)))
