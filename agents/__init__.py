@@ -18,14 +18,17 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
   backends       where environments run: process, inline, envpool, tf
-  storage        what lies in a run's folder: checkpoints, metrics, the lock
+  storage        what lies in a run's folder, and is safe there: checkpoints, the lock
+  tracking       how a training goes: metrics.jsonl, TensorBoard
+  analysis       what runs have learned: curves, comparisons
   deployment     trained policies outside of training: loaded, exported
   training       the trainer: learner, evaluation, the training loop
+  sweeps         searches for good settings: spaces, trials, results
   scripts        the commands
 
-Settings, environments, shared_memory, processes, workers, vector, adapters, backends and storage do
-not import TensorFlow, or only inside of functions. `agents.tools` lists the names that users of
-batch-ppo know, and `agents.presets` is a link to `configs/`.
+Settings, environments, shared_memory, processes, workers, vector, adapters, backends, storage,
+tracking, analysis and sweeps do not import TensorFlow, or only inside of functions. `agents.tools`
+lists the names that users of batch-ppo know, and `agents.presets` is a link to `configs/`.
 
 Glossary. Letters in shapes, everywhere the same:
 
@@ -56,16 +59,21 @@ Words, each with one meaning:
 
 from typing import TYPE_CHECKING
 
+from agents.command_line.installation import check_package
 from agents.lazy_import import lazy_names
 from agents.version import __version__ as __version__
 
+check_package(__file__)
+
 if TYPE_CHECKING:
+    from agents.analysis.curves import plot as plot
     from agents.deployment.trained_policy import load_policy as load_policy
     from agents.graph.algorithm import Algorithm as Algorithm
     from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
     from agents.graph.simulation import simulate as simulate
     from agents.ppo.ppo import PPO as PPO
     from agents.scripts.train import train as train
+    from agents.scripts.visualize import visualize as visualize
     from agents.settings.config_file import load_config as load_config
     from agents.vector.batch_env import BatchEnv as BatchEnv
     from agents.vector.batch_env import make_batch_env as make_batch_env
@@ -80,8 +88,10 @@ HOMES = {
     "load_config": "agents.settings.config_file",
     "load_policy": "agents.deployment.trained_policy",
     "make_batch_env": "agents.vector.batch_env",
+    "plot": "agents.analysis.curves",
     "simulate": "agents.graph.simulation",
     "train": "agents.scripts.train",
+    "visualize": "agents.scripts.visualize",
 }
 __all__ = list(HOMES)
 __getattr__, __dir__ = lazy_names(__name__, HOMES)

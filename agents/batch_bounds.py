@@ -42,7 +42,7 @@ class BatchBounds:
         elif leaf.dtype.kind in "iu":
             integers = np.iinfo(leaf.dtype)
             self._all_integers = bool(np.all(low == integers.min) and np.all(high == integers.max))
-        # In the batch's shape, type and order: comparing with them takes a sixth of the time then.
+        # In the batch's shape, type and order: comparing with them takes a fifth of the time then.
         shape = (num_elements, *leaf.shape)
         self.low = np.broadcast_to(low, shape).astype(leaf.dtype, "C")  # [N, ...]
         self.high = np.broadcast_to(high, shape).astype(leaf.dtype, "C")  # [N, ...]

@@ -7,7 +7,9 @@ modules, and this module imports them on first use.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 
 
@@ -28,7 +30,8 @@ def lazy_names(
     def __getattr__(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        home = importlib.import_module(homes[name])
+        with _no_start_up_messages():
+            home = importlib.import_module(homes[name])
         if hasattr(home, name) or not hasattr(home, "__path__"):
             return getattr(home, name)
         return importlib.import_module(f"{homes[name]}.{name}")
@@ -37,3 +40,12 @@ def lazy_names(
         return sorted(homes)
 
     return __getattr__, __dir__
+
+
+def _no_start_up_messages() -> contextlib.AbstractContextManager[None]:
+    """Keeps the messages off stderr that TensorFlow writes if a module is the first to import it."""
+    if "tensorflow" in sys.modules:
+        return contextlib.nullcontext()
+    from agents.tensorflow_setup import quiet_tensorflow
+
+    return quiet_tensorflow()

@@ -29,6 +29,17 @@ Bound: TypeAlias = "np.ndarray | np.integer | int"
 LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
+def leaf_paths(space: Space) -> list[str]:
+    """Returns where the leaves are, in the order of `leaf_spaces`: `['goal'][0]`, or nothing."""
+    if isinstance(space, spaces.Dict):
+        children = [(repr(key), space[key]) for key in sorted(space.spaces)]
+    elif isinstance(space, spaces.Tuple):
+        children = [(str(index), child) for index, child in enumerate(space.spaces)]
+    else:
+        return [""]
+    return [f"[{key}]{path}" for key, child in children for path in leaf_paths(child)]
+
+
 def leaf_spaces(space: Space) -> list[Leaf]:
     """Returns the leaves of a space, in order.
 

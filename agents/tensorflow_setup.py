@@ -71,9 +71,13 @@ def quiet_tensorflow() -> Iterator[None]:
     start-up messages afterwards.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    try:
+        stderr = os.dup(2)
+    except OSError:  # It is closed, as in a daemon.
+        yield
+        return
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held, contextlib.ExitStack() as stack:
-        stderr = os.dup(2)
         stack.callback(os.close, stderr)
         os.dup2(held.fileno(), 2)
         try:

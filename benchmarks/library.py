@@ -132,7 +132,7 @@ def watch_logging(watch: Stopwatch, config: Config) -> None:
     from agents.tensorflow_setup import start_tensorflow
 
     start_tensorflow(config.threads)
-    from agents.storage.metrics import Metrics
+    from agents.tracking.metrics import Metrics
     from agents.training.learner import Learner
 
     watch.watch(Learner, "iterate")

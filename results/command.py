@@ -9,8 +9,9 @@ r"""Trains presets over seeds and compares them with published returns.
 
 Any setting can be overridden. As many runs as there are cores train at a time, each on one core.
 Finished runs are kept and stopped ones are resumed, so the same command can be repeated; each row
-that is named is replaced. Without presets, RESULTS.md and the plots are written again from
-results/results.json and results/notes.yaml, which holds notes by row that are written by hand.
+that is named is replaced. Without presets, RESULTS.md, the plots and configs/expected.json, which
+`train --list` shows, are written again from results/results.json and results/notes.yaml, which
+holds notes by row that are written by hand.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import agents
 from agents.command_line.parser import parse_command
 from agents.errors import UsageError
 from agents.settings.config import Config
+from results.expected import expected_results
 from results.learning_curves import plot_learning_curves
 from results.report import compact_json, markdown
 from results.rows import Row, compare, summarize, task_of
@@ -89,7 +91,7 @@ def complete_settings(preset: str, settings: list[str]) -> list[str]:
 
 
 def write(outdir: Path, changed: Mapping[str, Row]) -> None:
-    """Writes RESULTS.md, results/results.json and the plots again, with changed rows by label."""
+    """Writes RESULTS.md, results.json, expected.json and the plots again, with changed rows by label."""
     folder = outdir / "results"
     folder.mkdir(parents=True, exist_ok=True)
     rows_file = folder / "results.json"
@@ -100,6 +102,8 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
             task, title = task_of(row), f"{label} ({row['env']})"
             plot_learning_curves(folder / f"{label}.png", title, curves, task.figures, task.target)
     rows_file.write_text(compact_json(table) + "\n")
+    (outdir / "configs").mkdir(exist_ok=True)
+    (outdir / "configs" / "expected.json").write_text(expected_results(table))
     (outdir / "RESULTS.md").write_text(markdown(table, _read_notes(folder / "notes.yaml")))
 
 

@@ -15,21 +15,20 @@ HEADER = """\
 
 Mean return of 20 episodes with deterministic actions, scored with the last checkpoint, over seeds; written
 by `scripts/results.py`. Seconds are wall-clock time of one run, from the start of its process to its exit, and
-steps/s are environment steps during training, both with as many runs at a time as the command says. Published
-figures are returns of other libraries' PPO, with the steps after which they were reached; their environment
-versions and settings differ:
+steps/s are environment steps during training, both with as many runs at a time as the command says. A target
+is reached late if it took more steps than are named with it. Published figures are returns of other libraries'
+PPO, with the steps after which they were reached; their environment versions and settings differ:
 """
+COLUMNS = ["task", "steps", "seeds", "return", "target", ""]
 
 
 def markdown(table: Mapping[str, ComparedRow], notes: Mapping[str, str]) -> str:
-    """Renders RESULTS.md.
+    """Renders RESULTS.md: a table that fits a screen, and a section for each row.
 
     Args:
       table: Rows by label.
       notes: Notes by label, written by hand.
     """
-    columns = ["row", "environment", "steps", "seeds", "mean", "worst", "best", "target", ""]
-    columns += ["as good as", *SOURCES]
     lines = [
         *HEADER.splitlines(),
         "",
@@ -37,12 +36,12 @@ def markdown(table: Mapping[str, ComparedRow], notes: Mapping[str, str]) -> str:
         "",
         _count_targets(table),
         "",
-        _table_row(columns),
-        "|:-|:-|-:|-:|-:|-:|-:|-:|:-|:-|" + "-:|" * len(SOURCES),
-        *(_table_row(_cells(label, row)) for label, row in table.items()),
+        *_aligned([COLUMNS, *(_cells(label, row) for label, row in table.items())]),
     ]
     for label, row in table.items():
         lines += ["", *_section(label, row, notes.get(label, ""))]
+    # Links are defined at the end, for the table to stay narrow.
+    lines += ["", *(f"[{label}]: #{label}" for label in table)]
     return "\n".join(lines) + "\n"
 
 
@@ -67,35 +66,62 @@ def _count_targets(table: Mapping[str, ComparedRow]) -> str:
 
 def _cells(label: str, row: ComparedRow) -> list[str]:
     """Returns the cells of one row, in the order of the columns."""
-    task, returns = task_of(row), row["returns"]
+    verdict = "late" if row["verdict"].startswith("reached, but") else row["verdict"]
     return [
-        f"[{label}](#{label})",
-        row["env"],
-        f"{row['steps']:,}",
-        str(len(returns)),
-        f"{row['mean']:.1f} ± {row['std']:.1f}",
-        f"{min(returns):.1f}",
-        f"{max(returns):.1f}",
-        _format_figure(task.target),
-        row["verdict"].replace("MISSED", "**MISSED**"),
-        ", ".join(row["as_good_as"]),
-        *(_format_figure(task.figures.get(source)) for source in SOURCES),
+        f"[{label}]",
+        short_steps(row["steps"]),
+        str(len(row["returns"])),
+        _mean(row, decimals=0 if abs(row["mean"]) >= 1000 else 1),
+        _format_figure(task_of(row).target),
+        f"**{verdict.partition(',')[0]}**" if verdict.startswith("MISSED") else verdict,
     ]
 
 
-def _table_row(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Returns a table whose columns have the width of their longest cell; numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for cells in rows:
+        first, *numbers, last = zip(cells, widths, strict=True)
+        padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in numbers)]
+        lines.append(f"| {' | '.join([*padded, last[0].ljust(last[1])])} |")
+    rule = [f":{'-' * (widths[0] + 1)}", *(f"{'-' * (width + 1)}:" for width in widths[1:-1])]
+    return [lines[0], f"|{'|'.join([*rule, ':' + '-' * (widths[-1] + 1)])}|", *lines[1:]]
 
 
 def _section(label: str, row: ComparedRow, note: str) -> list[str]:
-    """Returns the lines of a row's section: its plot, its note and its command."""
+    """Returns the lines of a row's section: plot, returns, published figures, note and command."""
     lines = [f"## {label}", ""]
     if "curves" in row:
         lines += [f"![Learning curves of {label}](results/{label}.png)", ""]
+    lines += [*_returns(row), ""]
     if note:
         lines += [note.strip(), ""]
     seconds = f"{row['seconds']:.0f} s per run" if row["seconds"] else "all runs were resumed"
     return [*lines, f"`{row['command']}` ({seconds}, {row['steps_per_second']:,.0f} steps/s)"]
+
+
+def _returns(row: ComparedRow) -> list[str]:
+    """Returns lines on our returns and the published ones."""
+    returns, figures = row["returns"], task_of(row).figures
+    lines = [
+        f"{row['env']}, {row['steps']:,} steps: {_mean(row)}"
+        + (f", from {min(returns):.1f} to {max(returns):.1f}." if len(returns) > 1 else ".")
+    ]
+    if figures:
+        texts = (f"{source} {_format_figure(figure)}" for source, figure in figures.items())
+        lines.append(f"Published: {', '.join(texts)}.")
+        lines.append(f"As good as: {', '.join(row['as_good_as']) or 'none of them'}.")
+    if row["verdict"]:
+        target = _format_figure(task_of(row).target)
+        lines.append(f"Target {target}: {row['verdict'].replace('MISSED', '**MISSED**')}.")
+    return lines
+
+
+def _mean(row: ComparedRow, decimals: int = 1) -> str:
+    """Returns mean and standard deviation over the seeds; of a single one there is none."""
+    spread = f" ± {row['std']:.{decimals}f}" if len(row["returns"]) > 1 else ""
+    return f"{row['mean']:.{decimals}f}{spread}"
 
 
 def _format_figure(figure: Figure | None) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
 

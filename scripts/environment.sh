@@ -25,6 +25,22 @@ find_python() {
   return 1
 }
 
+# Prints the path of an interpreter of version $1, on PATH or of pyenv; fails if there is none.
+python_of() {
+  local candidate version path pyenv probe
+  probe="import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2], sys.executable)"
+  pyenv="$(pyenv root 2>/dev/null || true)/versions"
+  for candidate in "python$1" python3 "$pyenv/$1".*/bin/python; do
+    # One that runs: pyenv has shims of versions that are not selected, and Debian splits off venv.
+    read -r version path < <("$candidate" -c "$probe" 2>/dev/null) || continue
+    if [ "$version" = "$1" ]; then
+      echo "$path"
+      return
+    fi
+  done
+  return 1
+}
+
 make_venv() {
   local base
   base="$(find_python)" || fail "Python 3.10 or newer is needed, and none was found. Install one, or name it: PYTHON=/path/to/python3 $0"

@@ -1,6 +1,10 @@
 import os
 import signal
 
+import pytest
+
+from agents.training import training_recorder
+
 # Processes started in the background of a shell ignore these, and so would all that tests start.
 for signum in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(signum) is signal.SIG_IGN:
@@ -13,3 +17,21 @@ for signum in (signal.SIGINT, signal.SIGHUP):
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+
+may_draw = training_recorder.may_draw
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _draw_nothing():
+    """Leaves out the frame strip at the end of every training, which takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_recorder, "may_draw", lambda config, envs: False)
+        yield
+
+
+@pytest.fixture(scope="module")
+def frame_strips():
+    """Lets trainings of a module draw frame strips and videos, as they do for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_recorder, "may_draw", may_draw)
+        yield

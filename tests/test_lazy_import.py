@@ -161,4 +161,4 @@ def test_type_checkers_see_signatures(revealed_types):
     train = revealed_types["agents.train"]
     assert train.startswith("def (config: agents.settings.config.Config, run: ")
     score = "agents.training.evaluation_score.EvaluationScore"
-    assert train.endswith(f" -> typing.Iterator[{score}]")
+    assert train.endswith(f" -> typing.Generator[{score}, None, None]")

@@ -12,7 +12,8 @@ import pytest
 import agents
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("agents", "configs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+SOURCES = ("agents", "batch_agents.py", "configs", "pyproject.toml", "setup.py")
+SOURCES += ("README.md", "LICENSE")
 BUILD_SDIST = "import setuptools.build_meta as backend; backend.build_sdist('sdist')"
 
 
@@ -37,7 +38,7 @@ def build_wheel(source, folder):
     command += ["--no-build-isolation", "--quiet", f"--wheel-dir={folder}", str(source)]
     subprocess.run(command, check=True, cwd=folder)
     [wheel] = folder.glob("*.whl")
-    assert wheel.name == f"agents-{agents.__version__}-py3-none-any.whl"
+    assert wheel.name == f"batch_agents-{agents.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
@@ -49,10 +50,14 @@ def package_files(tree):
         for folder, _, files in os.walk(tree / "agents", followlinks=True)
         for name in files
     }
-    presets = {f"agents/presets/{path.name}" for path in (ROOT / "configs").glob("*.yaml")}
+    presets = {
+        f"agents/presets/{path.relative_to(ROOT / 'configs')}"
+        for path in (ROOT / "configs").rglob("*")
+        if path.is_file()
+    }
     modules = {name for name in names if name.endswith(".py")}
     assert presets <= names and "agents/ppo/ppo.py" in modules
-    return modules | presets | {"agents/py.typed"}
+    return modules | presets | {"agents/py.typed", "batch_agents.py"}
 
 
 def test_a_wheel_has_all_modules_and_presets_and_nothing_else(tree, tmp_path):

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
+from tests.deployment.untrained import KINDS, save_run
 
 START_UP_MESSAGES = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
@@ -29,6 +30,45 @@ tf.function(lambda: tf.constant(1.0) + 1, jit_compile=True)()
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
     assert (process.returncode, process.stdout, process.stderr) == (0, "3 3\n", "")
+
+
+def test_loading_a_policy_and_acting_is_silent_and_warnings_are_not(tmp_path):
+    run = save_run(KINDS["gaussian"], tmp_path)
+    script = tmp_path / "act.py"
+    script.write_text(
+        f"""
+import sys, warnings
+import numpy as np
+import agents
+policy = agents.load_policy({str(run.path)!r})
+policy(policy.observation_space.sample())
+policy.step(np.stack([policy.observation_space.sample()] * 3))
+agents.PPO, agents.simulate
+print(sorted({{"tensorflow", "agents.ppo.ppo"}} & set(sys.modules)))
+warnings.warn("a warning")
+"""
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"
+    }
+    process = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env=environment
+    )
+    assert process.stdout == "['agents.ppo.ppo', 'tensorflow']\n", process.stderr
+    shown = f'{script}:10: UserWarning: a warning\n  warnings.warn("a warning")\n'
+    assert process.stderr == shown
+
+
+def test_a_closed_stderr_is_no_error():
+    code = """
+import os
+from agents.tensorflow_setup import quiet_tensorflow
+os.close(2)
+with quiet_tensorflow():
+    print("imported")
+"""
+    process = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout == "imported\n"
 
 
 def test_has_no_effect_after_tensorflow_has_started():

@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from agents.batch_bounds import BatchBounds
+from agents.command_line.installation import install_command
 from agents.errors import UsageError
 from agents.spaces import flatten, leaf_spaces, pack
 from agents.suggestion import did_you_mean
@@ -230,7 +231,7 @@ def check_env_pool(task: str, env_kwargs: dict[str, Any], action_repeat: int = 1
         reason = "" if error.name == "envpool" else f" ({error})"
         raise UsageError(
             f"env_backend 'envpool' needs the package envpool, which is not installed{reason}\n"
-            "pip install 'agents[envpool]' (from a checkout: '.[envpool]'), with Python 3.11 or newer"
+            f"{install_command('envpool')}, with Python 3.11 or newer"
         ) from None
     tasks = envpool.list_all_envs()
     if task not in tasks:

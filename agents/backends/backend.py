@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.entry_points import load_function
+from agents.settings.env_function import EnvFunction
 from agents.types import Env, PlainData, Space, VectorEnv
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class EnvBackend(abc.ABC):
                 )
             for name in names:
                 load_function(name, setting)
+        if isinstance(self._config.env, EnvFunction) and not self.takes_wrappers:
+            raise UsageError(
+                f"env: a function makes Gymnasium's environments, got {self._config.env} with "
+                f"env_backend '{self._config.env_backend}'\nuse env_backend process or inline"
+            )
         return self._find_spec()
 
     def make(

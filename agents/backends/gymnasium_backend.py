@@ -42,6 +42,7 @@ class GymnasiumBackend(EnvBackend):
             config.env_wrappers,
             config.action_mask,
             train_wrappers=config.train_wrappers if training else (),
+            reset_options=config.reset_options,
         )
         constructors: list[EnvConstructor] = [
             functools.partial(make, wrap=wrap and functools.partial(wrap, index))

@@ -26,10 +26,10 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
 
 from agents.command_line.reports import version
-from agents.command_line.spelling import PEER_NAMES, normalize, option_name
+from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
+from agents.settings.peer_names import hint
 from agents.settings.validation import usage_error
-from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
 CommandOptions = TypeVar("CommandOptions", bound=BaseModel)
@@ -55,7 +55,8 @@ def parse_command(
 ) -> tuple[CommandOptions, dict[str, PlainData]]:
     """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
 
-    Every field is an option, in kebab-case; its description and default appear in the help.
+    Every field is an option, in kebab-case; its description and default appear in the help. A tuple
+    of strings with a title has no option: it takes the arguments that are no options.
     Underscores are taken for hyphens, and a switch alone for `true`.
     `--help` prints it and raises `SystemExit(0)`.
 
@@ -90,7 +91,12 @@ def parse_command(
     try:
         return options.model_validate(chosen), overrides
     except ValidationError as error:
-        raise usage_error(error, options, chosen, label=option_name) from None
+        raise usage_error(error, options, chosen, label=_label(options)) from None
+
+
+def _label(options: type[BaseModel]) -> Callable[[str], str]:
+    """Returns a function that returns what messages and usage call a field of the model."""
+    return lambda name: options.model_fields[name].title or option_name(name)
 
 
 def _own_texts(arguments: Sequence[str], own: Mapping[str, FieldInfo]) -> dict[str, str]:
@@ -153,6 +159,19 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Words(argparse.Action):
+    """Stores arguments that are no options, as JSON: they may contain commas."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, json.dumps(values))
+
+
 class _OptionAdder:
     """Replaces `ArgumentParser.add_argument`: adds readable help, in titled groups."""
 
@@ -174,7 +193,17 @@ class _OptionAdder:
             self._group = self._parser.add_argument_group(self._sections[name])
         details["metavar"] = _metavar(field.annotation)
         details["help"] = f"{field.description or ''}{_default(field)}".strip().replace("%", "%%")
-        self._group.add_argument(*names, **details)
+        if field.title:
+            self._group.add_argument(
+                name,
+                metavar=field.title,
+                help=details["help"],
+                nargs="*",
+                action=_Words,
+                default=argparse.SUPPRESS,
+            )
+        else:
+            self._group.add_argument(*names, **details)
 
 
 def _parse_texts(
@@ -185,7 +214,7 @@ def _parse_texts(
 ) -> dict[str, PlainData]:
     """Parses the options that were given: their texts, by field."""
     definitions: dict[str, Any] = {name: _undecoded(field) for name, field in fields.items()}
-    known = ["--help", "--version", *map(option_name, fields)]
+    known = ["help", "version", *(name for name, field in fields.items() if not field.title)]
     try:
         source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
             create_model("Command", __base__=BaseSettings, **definitions),
@@ -204,26 +233,25 @@ def _parse_known(
     parser: argparse.ArgumentParser, arguments: list[str], known: Sequence[str]
 ) -> argparse.Namespace:
     """Replaces `ArgumentParser.parse_args`: suggests a known option for an unknown one."""
-    parsed, unknown = parser.parse_known_args(arguments)
+    parsed, unknown = parser.parse_known_intermixed_args(arguments)
     if not unknown:
         return parsed
-    misspelt = next((argument for argument in unknown if argument.startswith("-")), None)
-    if misspelt is None:
+    misspelt = [argument for argument in unknown if argument.startswith("-")]
+    if not misspelt:
         raise UsageError(
             f"unexpected argument '{unknown[0]}'; settings are given as --setting=value"
         )
-    name = misspelt.partition("=")[0]
-    meant = option_name(PEER_NAMES.get(name.lstrip("-").replace("-", "_"), ""))
-    hint = did_you_mean(name.replace("_", "-"), known, str)
-    if meant in known:
-        hint = f"; did you mean {meant}?"
-    raise UsageError(f"unknown setting {name}{hint}")
+    names = dict.fromkeys(argument.partition("=")[0] for argument in misspelt)
+    lines = [
+        f"unknown setting {name}{hint(name.lstrip('-'), known, option_name)}" for name in names
+    ]
+    raise UsageError("\n".join([*lines[:2], f"and {len(lines) - 2} more"] if lines[3:] else lines))
 
 
 def _usage(own: Mapping[str, FieldInfo], settings: type[BaseModel] | None) -> str:
     """Returns the first line of the help: the required options, and that there are others."""
     required = [
-        f"{option_name(name)}={_metavar(field.annotation)}"
+        f"{field.title}..." if field.title else f"{option_name(name)}={_metavar(field.annotation)}"
         for name, field in own.items()
         if field.is_required()
     ]

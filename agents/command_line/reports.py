@@ -70,6 +70,16 @@ def interpreter() -> str:
     return os.path.relpath(sys.executable)
 
 
+def command_line(name: str) -> str:
+    """Returns a command as users call it: `agents train` where they have called it like that."""
+    called = Path(sys.argv[0])
+    if called.name != "agents":
+        return f"{interpreter()} -m agents.scripts.{name}"
+    found = shutil.which("agents")
+    shown = "agents" if found and os.path.samefile(found, called) else os.path.relpath(called)
+    return f"{shown} {name}"
+
+
 def version() -> str:
     """Returns the version of this library, and those of what its numbers depend on."""
     others = []

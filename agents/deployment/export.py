@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 import json
 import logging
-import shutil
+import os
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,8 +14,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from agents.command_line.installation import install_command
 from agents.deployment.policy_function import NamedLeaf, PolicyFunction
-from agents.deployment.scores import logged_scores
+from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
 from agents.errors import UsageError
@@ -59,8 +60,8 @@ def export_policy(
         raise UsageError(f"--format={format}: expected {', '.join(FORMATS)}")
     if format == "onnx" and importlib.util.find_spec("tf2onnx") is None:
         raise UsageError(
-            "--format=onnx needs the package tf2onnx\npip install tf2onnx, or in a checkout "
-            "pip install -e '.[onnx]'"
+            "--format=onnx needs the package tf2onnx, which is not installed\n"
+            f"{install_command('onnx')}"
         )
     outdir = Path(outdir)
     check_writable(outdir, "--outdir")
@@ -79,8 +80,7 @@ def export_policy(
         with _quiet():
             FORMATS[format](function, place)
         (place / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
-        place.chmod(0o755)
-        shutil.copytree(place, outdir, dirs_exist_ok=True)
+        os.replace(place, outdir)
     return metadata
 
 
@@ -91,7 +91,7 @@ def _metadata(
     observation_space, action_space = map(space_to_json, spaces)
     states = [(spec.name, [None, *spec.shape[1:]]) for spec in function.state_specs]
     scores = logged_scores(run, step)
-    seeds = Seeds(config.seed).many("evaluation", config.eval_episodes)
+    seeds = Seeds(config.seed).many("evaluation", logged_episodes(run, step))
     return {
         "format": format,
         "run": run.path.name,

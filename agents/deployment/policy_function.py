@@ -96,6 +96,13 @@ class PolicyFunction(tf.Module):
         return {**actions, **{f"next_{spec.name}": state for spec, state in pairs}}
 
 
+def graph_of(policy: Policy, observation_space: Space, action_space: Space) -> bytes:
+    """Encodes the graph from observations to actions as a `GraphDef`, to look at."""
+    function = PolicyFunction(policy, observation_space, action_space)
+    encoded: bytes = function.call.get_concrete_function().graph.as_graph_def().SerializeToString()
+    return encoded
+
+
 def name_leaves(space: Space, prefix: str) -> list[NamedLeaf]:
     """Names the leaves of a space by their path in it, in the order of `agents.spaces`.
 

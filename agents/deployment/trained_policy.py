@@ -20,6 +20,7 @@ from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, flatten, pack
 from agents.storage.checkpoint import restore
 from agents.storage.run_directory import RunDirectory
+from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
 
 # Recurrent state of N episodes, float32 [N, U] each; empty for policies without memory.
@@ -183,7 +184,7 @@ class TrainedPolicy:
         return pack(self.action_space, leaves)
 
 
-def load_policy(run: RunDirectory | str | Path, checkpoint: str = "last") -> TrainedPolicy:
+def load_policy(run: RunDirectory | str | Path, checkpoint: str | int = "last") -> TrainedPolicy:
     """Loads the policy of a run, without its environments.
 
     Args:
@@ -195,8 +196,10 @@ def load_policy(run: RunDirectory | str | Path, checkpoint: str = "last") -> Tra
         spaces, or the run names a module that lies in its own folder.
     """
     run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    with quiet_tensorflow():
+        tf.config.list_logical_devices()  # Looks for GPUs; otherwise the first operation would.
     spaces = run_spaces(run)
-    return TrainedPolicy(restore_policy(run, *spaces, checkpoint), *spaces, run.load_config())
+    return TrainedPolicy(restore_policy(run, *spaces, str(checkpoint)), *spaces, run.load_config())
 
 
 def restore_policy(

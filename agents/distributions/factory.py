@@ -13,12 +13,14 @@ from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.distributions.parametric_distribution import ParametricDistribution
 from agents.distributions.squashed_gaussian import ParametricSquashedGaussian
-from agents.errors import UnsupportedSpaceError
+from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config import Config
+from agents.settings.entry_points import call, load_function
 from agents.spaces import check_action_space, leaf_spaces
 from agents.types import Space
 
 _GAUSSIAN = (ParametricGaussian, ParametricSquashedGaussian)
+_INTERFACE = ("parameters", "noise_size", "mask_size", "distribution", "noise", "to_environment")
 
 
 def make_action_distribution(space: Space, config: Config) -> ParametricDistribution:
@@ -28,9 +30,11 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
       space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested
         or not.
       config: `policy`, `state_dependent_std`, `initial_log_std` and `divide_initial_std` determine
-        the distribution over a Box; `noise_correlation` requires Gaussian distributions.
+        the distribution over a Box; `noise_correlation` requires Gaussian distributions. If
+        `policy` is an entry point, its function makes the distribution from Box and configuration.
 
     Raises:
+      UsageError: The function of the user failed, or returned something else.
       UnsupportedSpaceError: No distribution, or not the configured policy, supports the space; the
         message names the space.
     """
@@ -55,6 +59,8 @@ def _leaf_distribution(
         return ParametricMultiCategorical(space)
     if isinstance(space, spaces.MultiBinary):
         return ParametricBernoulli(space)
+    if ":" in config.policy:
+        return _users_distribution(space, config)
     initial_log_std = _initial_log_std(space, config)
     if config.policy == "gaussian":
         return ParametricGaussian(space, initial_log_std, config.state_dependent_std)
@@ -66,6 +72,20 @@ def _leaf_distribution(
     if config.policy == "beta":
         return ParametricBeta(space)
     return ParametricSquashedGaussian(space, initial_log_std, config.state_dependent_std)
+
+
+def _users_distribution(space: spaces.Box, config: Config) -> ParametricDistribution:
+    """Returns what the function of the user makes that the setting `policy` names."""
+    place = f"policy '{config.policy}'"
+    made = call(load_function(config.policy, "policy"), place, space, config)
+    missing = [name for name in _INTERFACE if not hasattr(made, name)]
+    if missing:
+        raise UsageError(
+            f"{place}: expected a ParametricDistribution, got {type(made).__name__} without "
+            f"{', '.join(missing)}"
+        )
+    distribution: ParametricDistribution = made
+    return distribution
 
 
 def _initial_log_std(space: spaces.Box, config: Config) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.batch_bounds import BatchBounds
-from agents.spaces import flatten, leaf_spaces
+from agents.spaces import flatten, leaf_paths, leaf_spaces
 
 if TYPE_CHECKING:
     from agents.spaces import Leaf
@@ -82,11 +82,14 @@ class DataCheck:
         Raises:
           DataError: A number is out of bounds, NaN or infinite.
         """
-        for known, batch, leaf in zip(self._bounds, leaves, self._leaf_spaces, strict=True):
+        paths = leaf_paths(self._space)
+        for known, batch, leaf, path in zip(
+            self._bounds, leaves, self._leaf_spaces, paths, strict=True
+        ):
             outside = known.outside(batch[env], env)  # [...]
             if np.any(outside):
                 place = tuple(np.argwhere(outside)[0].tolist())
-                where = f" at {list(place)}" if place else ""
+                where = f" at {path}{list(place) or ''}" if path or place else ""
                 number = np.asarray(batch[env])[place]
                 raise DataError(f"returned {number}{where} in an observation of {leaf}")
 

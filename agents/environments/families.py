@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
+from agents.command_line.installation import install_command
 from agents.errors import UsageError
 
 
@@ -15,7 +16,7 @@ class Family:
     Attributes:
       entry_point_prefix: Start of its environments' entry points.
       packages: Import names of the packages that it needs.
-      requirement: What pip installs them by.
+      extra: The extra of this library that installs them.
       id_prefix: Start of its environments' ids; used to find the family before its environments
         are registered.
       id_infix: A part of these ids.
@@ -24,7 +25,7 @@ class Family:
 
     entry_point_prefix: str
     packages: tuple[str, ...]
-    requirement: str
+    extra: str
     id_prefix: str = ""
     id_infix: str = ""
     module: str = ""
@@ -32,6 +33,13 @@ class Family:
     def registers(self, env: str) -> bool:
         """Whether this family's module has to be imported before the id `env` is registered."""
         return bool(self.module) and env.startswith(self.id_prefix) and self.id_infix in env
+
+    def has(self, env: str, entry_point: str) -> bool:
+        """Whether an environment with this id, or else with this entry point, is of the family."""
+        named = bool(self.id_prefix or self.id_infix)
+        if named and env.startswith(self.id_prefix) and self.id_infix in env:
+            return True
+        return entry_point.startswith(self.entry_point_prefix)
 
     def check_packages(self, env: str) -> None:
         """Checks that the packages are installed.
@@ -46,29 +54,36 @@ class Family:
             if importlib.util.find_spec(package) is None:
                 raise UsageError(
                     f"environment '{env}' needs the package {package}, which is not installed\n"
-                    f"pip install '{self.requirement}'"
+                    f"{install_command(self.extra)}"
                 )
 
 
 DM_CONTROL = Family(
-    "agents.environments.dm_control:", ("dm_control", "shimmy"), "agents[dm-control]", "dm_control/"
+    "agents.environments.dm_control:", ("dm_control", "shimmy"), "dm-control", "dm_control/"
 )
 FAMILIES = (
     DM_CONTROL,
-    Family("ale_py.", ("ale_py", "cv2"), "agents[atari]", id_prefix="ALE/", module="ale_py"),
-    Family("gymnasium.envs.box2d.", ("Box2D",), "agents[box2d]"),
-    Family("gymnasium.envs.mujoco.", ("mujoco", "imageio"), "agents[mujoco]"),
-    Family("gymnasium.envs.phys2d.", ("jax",), "gymnasium[jax]"),
-    Family("gymnasium.envs.tabular.", ("jax",), "gymnasium[jax]"),
-    Family(
-        "minigrid.", ("minigrid",), "agents[minigrid]", id_prefix="MiniGrid-", module="minigrid"
-    ),
-    Family("minigrid.", ("minigrid",), "agents[minigrid]", id_prefix="BabyAI-", module="minigrid"),
+    Family("ale_py.", ("ale_py", "cv2"), "atari", id_prefix="ALE/", module="ale_py"),
+    Family("gymnasium.envs.box2d.", ("Box2D",), "box2d"),
+    Family("gymnasium.envs.mujoco.", ("mujoco", "imageio"), "mujoco"),
+    Family("gymnasium.envs.phys2d.", ("jax",), "jax"),
+    Family("gymnasium.envs.tabular.", ("jax",), "jax"),
+    Family("minigrid.", ("minigrid",), "minigrid", id_prefix="MiniGrid-", module="minigrid"),
+    Family("minigrid.", ("minigrid",), "minigrid", id_prefix="BabyAI-", module="minigrid"),
     Family(
         "pybullet_envs_gymnasium.",
         ("pybullet", "pybullet_envs_gymnasium"),
-        "agents[bullet]",
+        "bullet",
         id_infix="BulletEnv-",
         module="pybullet_envs_gymnasium",
     ),
 )
+
+
+def extra_of(env: str) -> str:
+    """Returns the extra that an environment needs, by its id; empty for none and unknown ids."""
+    import gymnasium
+
+    spec = gymnasium.registry.get(env)
+    entry_point = spec.entry_point if spec and isinstance(spec.entry_point, str) else ""
+    return next((family.extra for family in FAMILIES if family.has(env, entry_point)), "")

@@ -16,12 +16,13 @@ from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
 from agents.environments import bullet, dm_control
+from agents.environments.drawing.rendering import check_rendering
 from agents.environments.families import DM_CONTROL, FAMILIES
-from agents.environments.rendering import check_rendering
-from agents.environments.wrappers import ActionRepeat, RebuildOnSeed
+from agents.environments.wrappers import ActionRepeat, RebuildOnSeed, ResetOptions
 from agents.environments.wrappers.action_mask import with_action_mask
 from agents.errors import UsageError
 from agents.settings.entry_points import call, import_module, load_function
+from agents.settings.env_function import EnvFunction, is_registered
 from agents.suggestion import did_you_mean
 from agents.types import Env
 
@@ -34,7 +35,8 @@ def find_spec(env: str) -> EnvSpec:
 
     Args:
       env: An id of Gymnasium, of the newest version if it names none; `<module>:<id>` imports the
-        module first. Or a task, `dm_control/<domain>/<task>`.
+        module first. Or a task, `dm_control/<domain>/<task>`; or a function, `<module>:<function>`
+        or an `EnvFunction`.
 
     Returns:
       Gymnasium's specification of the environment.
@@ -43,17 +45,27 @@ def find_spec(env: str) -> EnvSpec:
       UsageError: The module, the environment or a package that it needs is missing, or the
         environment only exists as a vector environment; the message has at most three lines.
     """
+    if isinstance(env, EnvFunction):
+        return _spec_of_function(env.make, env)
+    if env.startswith("<"):
+        raise UsageError(
+            f"env '{env}' is a function that was passed in Python, which files do not keep\n"
+            f"pass it again in Python, as env={env.strip('<>')} of load_config or visualize; or name a function "
+            "of a module, as my_module:make_env"
+        )
     if env.startswith(DM_CONTROL.id_prefix):
         DM_CONTROL.check_packages(env)
         return dm_control.find_spec(env)
     module, _, name = env.rpartition(":")
     if module or name != env:
-        import_module(module, f"env '{env}'")
+        function = getattr(import_module(module, f"env '{env}'"), name, None)
+        if callable(function) and not is_registered(name):
+            return _spec_of_function(function, env)
     for family in FAMILIES:
         if family.registers(name):
             family.check_packages(name)
             import_module(family.module, f"env '{env}'")
-    spec = _find_registered(name)
+    spec = _find_registered(name, module)
     if spec.entry_point is None:
         raise UsageError(
             f"environment '{name}' only exists as a vector of environments, which can't be used here"
@@ -71,6 +83,7 @@ def make_env(
     action_mask: bool = False,
     wrap: Callable[[Env], Env] | None = None,
     train_wrappers: Sequence[str] = (),
+    reset_options: dict[str, Any] | None = None,
 ) -> Env:
     """Makes one environment.
 
@@ -84,6 +97,7 @@ def make_env(
       action_mask: Whether to move the action masks in its infos into its observations.
       wrap: The outermost wrapper.
       train_wrappers: Names of functions that wrap the environment after those.
+      reset_options: Options for every reset.
 
     Raises:
       UsageError: A wrapper is missing, fails, or does not return an environment, or the
@@ -101,6 +115,8 @@ def make_env(
         if usage_error is None:
             raise
         raise usage_error from None
+    if reset_options:
+        env = ResetOptions(env, reset_options)
     if action_repeat > 1:
         env = ActionRepeat(env, action_repeat)
     for name in env_wrappers:
@@ -112,8 +128,18 @@ def make_env(
     return wrap(env) if wrap else env
 
 
-def _find_registered(name: str) -> EnvSpec:
-    """Returns Gymnasium's specification of an id; of the newest version if the id names none."""
+def _spec_of_function(function: Callable[..., Any], name: str) -> EnvSpec:
+    """Returns a specification of what a function makes; the name of its id is the function's."""
+    return EnvSpec(re.findall("[A-Za-z0-9_]+", name)[-1], entry_point=function)
+
+
+def _find_registered(name: str, module: str) -> EnvSpec:
+    """Returns Gymnasium's specification of an id; of the newest version if the id names none.
+
+    Args:
+      name: The id.
+      module: The module that should register it, for the message; empty if none was named.
+    """
     with contextlib.suppress(gymnasium.error.Error), warnings.catch_warnings():
         # Gymnasium warns about outdated versions, but an experiment may want one.
         warnings.simplefilter("ignore")
@@ -122,7 +148,17 @@ def _find_registered(name: str) -> EnvSpec:
             newest = registration.find_highest_version(namespace, stem)
             return gymnasium.spec(registration.get_env_id(namespace, stem, newest))
         return gymnasium.spec(name)
-    raise UsageError(f"unknown environment '{name}'{did_you_mean(name, gymnasium.registry)}")
+    own = [id for id, spec in gymnasium.registry.items() if module and _module_of(spec) == module]
+    hint = f"; {module} registers {', '.join(own[:5])}" if own else ""
+    hint = hint or did_you_mean(name, gymnasium.registry)
+    raise UsageError(f"unknown environment '{name}'{hint}")
+
+
+def _module_of(spec: EnvSpec) -> str:
+    """Returns the module that an environment's constructor is in; empty if it has none."""
+    if isinstance(spec.entry_point, str):
+        return spec.entry_point.partition(":")[0]
+    return getattr(spec.entry_point, "__module__", "")
 
 
 def _check_entry_point(spec: EnvSpec) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -137,6 +138,7 @@ class InGraphBatchEnv(InGraphEnv):
     # Called from the graph. TensorFlow adopts the returned arrays without copying: they are fresh.
 
     def _step(self, *actions: np.ndarray) -> np.ndarray:
+        start = time.perf_counter()
         try:
             if self._out_of_sync:
                 raise ResetNeeded(
@@ -145,6 +147,7 @@ class InGraphBatchEnv(InGraphEnv):
             with self._interruptible:
                 packed = self._batch_env.step_packed(pack(self.action_space, actions))
             self._steps_of_call += 1
+            self.seconds += time.perf_counter() - start
             return packed
         except (
             BaseException

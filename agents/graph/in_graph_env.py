@@ -38,9 +38,11 @@ class InGraphEnv(abc.ABC):
       episode_length: Variable [B], int32, their steps so far; kept by `simulate()`.
       info_names: Names seen in infos so far; not those of every step.
       packed_spec: Structure of `tf.TensorSpec` that `step` returns.
+      seconds: Time that steps of the environments took, apart from the graph.
     """
 
     compiles = False
+    seconds = 0.0
 
     def __init__(
         self,

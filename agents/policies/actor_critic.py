@@ -64,8 +64,10 @@ class ActorCritic:
             self._policy = Branch("policy", shapes, config)
             shared = config.shared_torso
             self._value = self._policy if shared else Branch("value", shapes, value_config)
-            self._policy_head = _output_layer(self._policy.size, sum(self._sizes), gain=0.01)
-            self._value_head = _output_layer(self._value.size, 1, gain=1.0)
+            self._policy_head = _output_layer(
+                "policy", self._policy.size, sum(self._sizes), gain=0.01
+            )
+            self._value_head = _output_layer("value", self._value.size, 1, gain=1.0)
         initial = [tf.fill([parameter.size], parameter.initial) for parameter in predicted]
         self._policy_head.bias.assign(tf.concat(initial, axis=0))
         self._independent = {
@@ -200,9 +202,10 @@ class ActorCritic:
         ]
 
 
-def _output_layer(features: int, outputs: int, gain: float) -> keras.layers.Layer:
+def _output_layer(branch: str, features: int, outputs: int, gain: float) -> keras.layers.Layer:
     orthogonal = keras.initializers.Orthogonal(gain)
-    layer = keras.layers.Dense(outputs, kernel_initializer=orthogonal, dtype="float32")
+    name = f"{branch}_output"
+    layer = keras.layers.Dense(outputs, kernel_initializer=orthogonal, dtype="float32", name=name)
     layer.build([None, features])
     return layer
 

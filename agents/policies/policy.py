@@ -80,11 +80,12 @@ class Policy:
         num_envs = tf.shape(leaf)[0] if leaf.shape[0] is None else leaf.shape[0]
         states = self.zero_states(num_envs) if states is None else states
         policy, states = self.network.policy(self.preprocess(observ), states)
-        if deterministic:
-            sample = policy.mode()  # [N, ...]
-        else:
-            sample = policy.sample(self.noise([num_envs]) if noise is None else noise)
-        return sample, self.action_distribution.to_environment(sample), states
+        with tf.name_scope("action"):
+            if deterministic:
+                sample = policy.mode()  # [N, ...]
+            else:
+                sample = policy.sample(self.noise([num_envs]) if noise is None else noise)
+            return sample, self.action_distribution.to_environment(sample), states
 
     def noise(self, batch_shape: list[int]) -> tf.Tensor:
         """Draws the random numbers of a batch of samples, float32 [*batch_shape, K]."""
@@ -97,13 +98,16 @@ class Policy:
 
     def preprocess(self, observ: NestedTensor) -> NetworkInputs:
         """Converts observations [..., *leaf.shape] to normalized inputs [..., *shape]."""
-        return self.normalize(self.inputs.convert(observ))
+        with tf.name_scope("inputs"):
+            inputs = self.inputs.convert(observ)
+        return self.normalize(inputs)
 
     def normalize(self, inputs: NetworkInputs) -> NetworkInputs:
         """Normalizes the vector of inputs [..., O]."""
         if "vector" not in inputs:
             return inputs
-        return {**inputs, "vector": self.observ_normalizer.normalize(inputs["vector"])}
+        with tf.name_scope("normalize_observ"):
+            return {**inputs, "vector": self.observ_normalizer.normalize(inputs["vector"])}
 
     def update_normalizer(self, inputs: NetworkInputs) -> None:
         """Adds the vector of inputs [N, O] to the normalizer's statistics."""

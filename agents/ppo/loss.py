@@ -21,6 +21,7 @@ class Loss:
     """Weighted sum of policy loss, value loss, entropy bonus and penalties.
 
     Attributes:
+      network: Evaluates minibatches.
       scalars: Names of the metrics of each minibatch.
     """
 
@@ -45,7 +46,7 @@ class Loss:
           penalties: Further terms.
           reducer: Combines the advantages' moments of several learners.
         """
-        self._network, self._config, self._reducer = network, config, reducer
+        self.network, self._config, self._reducer = network, config, reducer
         self._clip_ratio, self._entropy_coef = clip_ratio, entropy_coef
         self._penalties = penalties
 
@@ -69,13 +70,11 @@ class Loss:
           The loss, float32 [], and metrics by name, float32 [] each.
         """
         config, clip_ratio = self._config, self._clip_ratio.value(progress)
-        policy, value = self._network.evaluate(
+        policy, value = self.network.evaluate(
             minibatch.inputs, minibatch.states, minibatch.is_first
         )
         log_prob, old_log_prob = policy.log_prob(minibatch.sample), minibatch.old_log_prob  # [M]
-        policy_loss = objectives.clipped_policy_loss(
-            log_prob, old_log_prob, minibatch.advantage, clip_ratio
-        )
+        policy_loss = self.policy_loss(log_prob, old_log_prob, minibatch.advantage, clip_ratio)
         value_loss = objectives.value_loss(
             value, minibatch.value, minibatch.target, config.value_clip, minibatch.valid
         )
@@ -92,6 +91,19 @@ class Loss:
             "clip_fraction": objectives.clip_fraction(log_prob, old_log_prob, clip_ratio),
         }
 
+    def policy_loss(
+        self,
+        log_prob: tf.Tensor,
+        old_log_prob: tf.Tensor,
+        advantage: tf.Tensor,
+        clip_ratio: tf.Tensor,
+    ) -> tf.Tensor:
+        """The policy's term, float32 []; override it to change the objective.
+
+        Arguments are those of `objectives.clipped_policy_loss`; `advantage` is prepared.
+        """
+        return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
+
     def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Adapts the penalties to the finished update; returns their metrics by tag."""
         metrics: dict[str, tf.Tensor] = {}
@@ -107,11 +119,16 @@ class Loss:
         return variables
 
 
-def make_loss(network: ActorCritic, config: Config, reducer: Reducer = SINGLE_LEARNER) -> Loss:
-    """The loss that the configuration describes."""
+def make_loss(
+    network: ActorCritic,
+    config: Config,
+    reducer: Reducer = SINGLE_LEARNER,
+    loss_class: type[Loss] = Loss,
+) -> Loss:
+    """The loss that the configuration describes, of `Loss` or a subclass."""
     clip_ratio = make_schedule(config.clip_ratio_schedule, config.clip_ratio)
     penalties = [] if config.objective == "clip" else [KLPenalty(network, config, reducer)]
-    return Loss(
+    return loss_class(
         network,
         config,
         Constant(math.inf) if config.objective == "kl" else clip_ratio,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import tensorflow as tf
 
@@ -17,7 +18,7 @@ from agents.learning.returns import explained_variance
 from agents.policies.policy import Policy
 from agents.policies.recurrent import reset_state
 from agents.ppo.kl_stop import make_kl_stop
-from agents.ppo.loss import make_loss
+from agents.ppo.loss import Loss, make_loss
 from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor
 from agents.ppo.sequences import elements_per_minibatch
 from agents.ppo.update import Tensors, Update
@@ -33,9 +34,12 @@ class PPO(Algorithm):
     in `train`, for the whole rollout at once.
 
     Attributes:
+      loss_class: What updates minimize; a subclass may name another `Loss`.
       policy: The policy that is trained.
       steps: Variable [], int64, the environment steps learned from so far.
     """
+
+    loss_class: ClassVar[type[Loss]] = Loss
 
     def __init__(self, batch_env: InGraphEnv, config: Config, reducer: Reducer = SINGLE_LEARNER):
         """Creates networks, normalizers, optimizers, and variables for a rollout's samples.
@@ -56,7 +60,7 @@ class PPO(Algorithm):
         )
         network = self.policy.network
         self._processor = RolloutProcessor(self.policy, batch_env.num_envs, config, reducer)
-        self._loss = make_loss(network, config, reducer)
+        self._loss = make_loss(network, config, reducer, self.loss_class)
         self._update = Update(
             network.variables(),
             make_optimizers(network.variables(), config),
@@ -178,7 +182,7 @@ class PPO(Algorithm):
         """Arrays for histograms by tag; the gradients are those of the last minibatch."""
         weights = self.policy.network.variables()
         arrays = {f"weights/{name}": tf.convert_to_tensor(weights[name]) for name in weights}
-        return arrays | {f"gradients/{name}": gradients[name] for name in gradients}
+        return arrays | {f"weight_gradients/{name}": gradients[name] for name in gradients}
 
     def _zero_samples(self) -> NestedTensor:
         """Zeros [T, B, ...] of the shapes and types of the policy's samples."""

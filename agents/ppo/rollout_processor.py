@@ -241,7 +241,7 @@ class RolloutProcessor:
             self._value_normalizer,
         ):
             statistics = normalizer.statistics()
-            arrays |= {f"normalizers/{name}": statistics[name] for name in statistics}
+            arrays |= {f"statistics/{name}": statistics[name] for name in statistics}
         return arrays
 
 

@@ -11,7 +11,10 @@ from agents.suggestion import did_you_mean
 COMMANDS = {
     "train": "Trains an agent, evaluates it regularly, and writes checkpoints, metrics and events.",
     "visualize": "Records what a run has learned: videos, scores, and learning curves.",
+    "sweep": "Searches for good settings: trains trials with different ones, and compares them.",
     "export": "Writes a run's policy in a format that other programs load.",
+    "compare": "Compares runs over their seeds: learning curves, a table.",
+    "completion": "Prints what completes these commands in bash, zsh or fish.",
 }
 HELP = """\
 usage: agents COMMAND [--option=value ...]

@@ -10,24 +10,27 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import interpreter, report_error, run
+from agents.command_line.reports import command_line, interpreter, report_error, run
 from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
 from agents.regular_files import write_atomically
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.storage.run_directory import RunDirectory
+from agents.sweeps.sweep import trial_run
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
-from agents.training.episode_cuts import warn_of_cut_episodes
+from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
+from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
+from agents.types import PlainData
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -48,26 +51,50 @@ class TrainOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     logdir: str = Field(
-        min_length=1, description="Folder for runs; this run creates <time>-<config> in it."
+        "logdir",
+        min_length=1,
+        description="Folder for runs; this run creates <time>-<config>[-<env>][-<name>] in it.",
     )
     config: str | None = Field(
         None,
         min_length=1,
         description="Preset or path of a YAML file; by default the preset 'default'.",
     )
+    name: str | None = Field(
+        None, min_length=1, description="Ends the name of the new run's folder, to tell it apart."
+    )
     timestamp: str | None = Field(
         None,
         min_length=1,
         description="The <time> of a run in logdir to resume from its last checkpoint.",
     )
+    sweep: str | None = Field(
+        None, min_length=1, description="Folder of a sweep, with a --trial to train again."
+    )
+    trial: int | None = Field(
+        None, ge=0, description="Number of the trial in --sweep whose settings this run takes."
+    )
+    track: Literal["wandb"] | None = Field(
+        None, description="Sends metrics to Weights & Biases as well; needs the package wandb."
+    )
     dry_run: bool = Field(
         False, description="Prints settings, spaces, network and memory, and trains nothing."
+    )
+    list: bool = Field(
+        False,
+        description="Prints the presets with environments, expected returns and minutes, and trains "
+        "nothing; needs no other option.",
     )
 
 
 def train(
-    config: Config, run: RunDirectory | None = None, logdir: str | Path | None = None
-) -> Iterator[EvaluationScore]:
+    config: Config,
+    run: RunDirectory | str | Path | None = None,
+    logdir: str | Path | None = None,
+    name: str | None = None,
+    command: str = "",
+    track: Literal["wandb"] | None = None,
+) -> Generator[EvaluationScore, None, None]:
     """Trains an agent, or resumes a run that has checkpoints.
 
     ```python
@@ -77,13 +104,16 @@ def train(
             break
     ```
 
-    Abandoning the generator closes the environments; the run can be resumed. A `KeyboardInterrupt`
-    saves a final checkpoint before. Only the command handles signals.
+    Leaving the loop, or a `KeyboardInterrupt`, saves a final checkpoint and closes the environments;
+    the run can be resumed. Only the command handles signals.
 
     Args:
       config: The experiment, see `agents.load_config`.
-      run: Where to write; by default nothing is kept.
+      run: Where to write, and a run to resume, such as `score.run`; by default nothing is kept.
       logdir: Folder for runs, instead of `run`: a new one, `<time>-<env>`, is made in it.
+      name: Ends the name of the new run in `logdir`.
+      command: The command that trains, to record in the run.
+      track: `wandb` sends metrics to Weights & Biases as well.
 
     Yields:
       The score of every evaluation: a number, the mean return, with `step`, `is_best`, `scalars`,
@@ -91,25 +121,33 @@ def train(
 
     Raises:
       UsageError: The environment is unknown, or there is no policy for its spaces; another process
-        trains the run, or it can't be resumed with these settings.
+        trains the run, it can't be resumed with these settings, or the tracker can't be started.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
       ValueError: Both `run` and `logdir` are given.
+      TypeError: `config` is something else, such as the name of a preset.
     """
+    if not isinstance(config, Config):
+        raise TypeError(
+            f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
+        )
+    if run is not None and not isinstance(run, RunDirectory):
+        run = RunDirectory(run)
     if logdir is not None:
         if run is not None:
             raise ValueError("Give the run or a logdir for a new one, not both.")
-        run = RunDirectory.new(logdir, re.split("[:/]", config.env)[-1])
+        run = RunDirectory.new(logdir, config.env, *filter(None, [name]))
     with contextlib.ExitStack() as stack:
         if run:
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
-            backend, spec = _look_up(config, run)
+            backend, spec = look_up(config, run)
             make = functools.partial(backend.make, spec)
             train_envs = make(config.num_envs, info_keys=config.info_keys, training=True)
             stack.enter_context(contextlib.closing(train_envs))
             eval_envs = make(config.eval_episodes)
             stack.enter_context(contextlib.closing(eval_envs))
+        warn_of_endless_episodes(config, spec)
         if run:
             tensorboard = f"{interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
@@ -117,15 +155,21 @@ def train(
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         if not run.config_file.exists():
             run.prepare(config)
+        trackers = [stack.enter_context(wandb_tracker(run))] if track else []
         with stop_signals.interruptible():
             start_tensorflow(config.threads)
             from agents.training.training_loop import training_loop
 
-        yield from training_loop(config, run, train_envs, eval_envs)
+        yield from training_loop(config, run, train_envs, eval_envs, command, trackers)
 
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
+    if {"--list", "--list=true"} & set(arguments):
+        from agents.analysis.preset_table import preset_table
+
+        print(*preset_table(), sep="\n")
+        return
     options, overrides = parse_command(
         TrainOptions,
         arguments,
@@ -134,19 +178,18 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),
     )
-    name, resumed = options.config or "default", None
-    if options.timestamp:
-        resumed = RunDirectory.existing(options.logdir, options.timestamp, options.config)
-    config = resumed.load_config(**overrides) if resumed else load_config(name, **overrides)
+    config, resumed, names = _experiment(options, overrides)
     if options.dry_run:
         print(*_dry_run(config), sep="\n")
         return
-    run = resumed or RunDirectory.new(options.logdir, name)
+    run = resumed or RunDirectory.new(options.logdir, *names)
+    command = f"{command_line('train')} {shlex.join(arguments)}"
     score = None
     announcement = "training stops and a checkpoint is saved"
     try:
         with stop_signals.handling(announcement, lambda: _hints(run)):
-            for score in train(config, run):  # noqa: B007 - The last one is reported.
+            training = train(config, run, command=command, track=options.track)
+            for score in training:  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
@@ -155,14 +198,46 @@ def main(arguments: list[str]) -> None:
         hints = *_write_error(error, run), *_hints(run)
         raise SystemExit(report_error(error, *hints)) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
-    watch = f"-m agents.scripts.visualize --logdir={run.path} --outdir={run.path / 'videos'}"
-    print(f"{result}. Watch it with: {interpreter()} {watch}")
+    where = f"--logdir={run.path} --outdir={run.path / 'videos'}"
+    print(f"{result}. Watch it with: {command_line('visualize')} {where}")
+
+
+def _experiment(
+    options: TrainOptions, overrides: dict[str, PlainData]
+) -> tuple[Config, RunDirectory | None, list[str]]:
+    """The settings, the run to resume, if any, and otherwise what tells a new run apart."""
+    last = [options.name] if options.name else []
+    if trial := _trial(options):
+        sweep = trial.path.resolve().parent.name
+        names = [re.sub("^[^-]*-sweep-", "", sweep), trial.path.name, *last]
+        return trial.load_config(**overrides), None, names
+    if options.timestamp:
+        if options.name:
+            raise UsageError("--name is for new runs; leave it out to resume one")
+        resumed = RunDirectory.existing(options.logdir, options.timestamp, options.config)
+        return resumed.load_config(**overrides), resumed, []
+    preset = options.config or "default"
+    config = load_config(preset, **overrides)
+    other_env = config.env != load_config(preset).env
+    return config, None, [preset, *([config.env] if other_env else []), *last]
+
+
+def _trial(options: TrainOptions) -> RunDirectory | None:
+    """Returns the run of the trial whose settings to take, if one is named."""
+    if options.sweep is None and options.trial is None:
+        return None
+    if options.sweep is None or options.trial is None:
+        raise UsageError("--sweep=FOLDER and --trial=NUMBER belong together; give both")
+    for option in ("config", "timestamp"):
+        if getattr(options, option) is not None:
+            raise UsageError(f"--{option} and --trial exclude each other; the trial has settings")
+    return trial_run(options.sweep, options.trial)
 
 
 def _dry_run(config: Config) -> list[str]:
     """What would be trained; one environment is created to know its spaces."""
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
-        backend, spec = _look_up(config, None)
+        backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:
             start_tensorflow(config.threads)
             from agents.deployment.trained_policy import single_spaces
@@ -171,7 +246,7 @@ def _dry_run(config: Config) -> list[str]:
             return [config_text(config), *summarize(config, *single_spaces(envs))]
 
 
-def _look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:
+def look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:
     """Imports the modules that settings name, and finds the environment.
 
     A run that is resumed may name nothing that lies in its own folder.
@@ -195,9 +270,10 @@ def _hints(run: RunDirectory) -> list[str]:
         run.discard()
         return ["The run has no checkpoint to resume from."]
     step = int(re.findall("[0-9]+", checkpoint.name)[0])
-    command = f"{interpreter()} -m agents.scripts.train"
+    command = command_line("train")
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
-    return [f"To resume from step {step:,}: {command} {where}"]
+    track = " --track=wandb" if is_tracked(run) else ""
+    return [f"To resume from step {step:,}: {command} {where}{track}"]
 
 
 def _write_error(error: Exception, run: RunDirectory) -> list[str]:

@@ -5,36 +5,41 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tqdm import tqdm
 
 from agents import stop_signals
-from agents.backends.backend import EnvBackend, make_backend
+from agents.backends.backend import make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
-from agents.errors import EnvironmentRaisedError, UsageError
+from agents.errors import UsageError
 from agents.regular_files import write_atomically
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.tensorflow_setup import start_tensorflow
-from agents.types import Env, PlainData
+from agents.types import EnvConstructor, PlainData
 
 if TYPE_CHECKING:
-    from gymnasium.envs.registration import EnvSpec
+    from agents.deployment.recording import Source
+    from agents.graph.in_graph_env import InGraphEnv
+    from agents.training.evaluation import Progress, Scores
+    from agents.types import Env, VectorEnv
 
-    from agents.training.evaluation import Scores
+FILM = "film.mp4"
 
 EXAMPLES = """\
 examples:
   python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos
   python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --checkpoint=best
+  python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --episodes=1 --film
   MUJOCO_GL=egl python -m agents.scripts.visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3"""
 
 
@@ -56,49 +61,89 @@ class VisualizeOptions(BaseModel):
     checkpoint: str = Field(
         "last", min_length=1, description="Checkpoint to load: best, last, or a step."
     )
+    env_kwargs: dict[str, JsonValue] = Field(
+        {},
+        max_length=1000,
+        description="Arguments of the environment's constructor that replace those of the run.",
+    )
+    camera: str | None = Field(
+        None,
+        min_length=1,
+        description="Name or index of one of MuJoCo's cameras; by default one that follows the body.",
+    )
+    film: bool = Field(
+        False, description=f"Records {FILM}, too: how the policy learned, from kept checkpoints."
+    )
 
 
 def visualize(
-    run: RunDirectory, outdir: str | Path, episodes: int | None = None, checkpoint: str = "last"
+    run: RunDirectory | str | Path,
+    outdir: str | Path,
+    episodes: int | None = None,
+    checkpoint: str = "last",
+    *,
+    env_kwargs: dict[str, PlainData] | None = None,
+    camera: str | None = None,
+    film: bool = False,
+    env: EnvConstructor | None = None,
 ) -> dict[str, PlainData]:
     """Records complete episodes of a run's policy, with deterministic actions.
 
     By default these are the episodes of the run's evaluations, with the same scores, unless the
     run's backend starts other episodes than Gymnasium, whose environment of the same id is
-    rendered. This sets environment variables of the process that environments need to render
-    without a display (see `agents.environments.rendering`).
+    rendered. An environment that can't be rendered gets scores and curves, and a warning.
 
     Args:
-      run: A run with checkpoints.
+      run: A run with checkpoints, or its folder.
       outdir: Folder for `episode-*.mp4`, `scores.json` and `curves.png`; replaces existing ones.
       episodes: Number of episodes; by default the run's `eval_episodes`.
       checkpoint: `last`, `best`, or the step of one that was kept.
+      env_kwargs: Arguments of the environment's constructor that replace those of the run.
+      camera: Name or index of one of MuJoCo's cameras; by default one that follows the body, if
+        the model has one.
+      film: Whether to record `film.mp4`, too: a scene for each of several kept checkpoints.
+      env: The function that makes the environment, if the run was given one that can't be imported.
+        It gets `render_mode="rgb_array"`.
 
     Returns:
       The content of scores.json. `logged` holds mean and standard deviation of the run's own
       evaluation at this step, None where it had none of the same episodes.
 
     Raises:
-      UsageError: There is no such checkpoint, `episodes` is below 1, `outdir` can't be written to,
-        or the environment can't be rendered.
+      UsageError: There is no such checkpoint or camera, `episodes` is below 1, `outdir` can't be
+        written to, or the policy does not fit the environment.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
     """
-    from agents.environments.rendering import render_without_display
+    from agents.deployment.recording import Source, record_film
+    from agents.environments.drawing.rendering import RenderingError
 
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes: expected an integer that is at least 1, got {episodes}")
-    config = run.load_config()
+    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    config = run.load_config(**({"env": env} if env else {}))
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     outdir = _create(Path(outdir))
-    render_without_display()
-    with refusing_modules_in(run.path, run.path.parent):
-        backend, spec = _drawing_backend(config)
+    source = Source(run, config, env_kwargs or {}, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
     paths = _video_files(outdir, num_episodes)
-    with _rendering_errors(), stop_signals.interruptible():
-        scores = _record(run, config, backend, spec, seeds, paths, str(step))
-    report = _report(run, config, step, seeds, scores, paths)
+    _remove_videos(outdir)
+    with (
+        refusing_modules_in(run.path, run.path.parent),
+        stop_signals.interruptible(),
+        _progress(num_episodes) as progress,
+    ):
+        try:
+            scores = _record_episodes(source, str(step), seeds, paths, progress)
+            if film:
+                record_film(source, int(seeds[0]), outdir.absolute() / FILM)
+        except RenderingError as error:
+            reason = "; ".join(str(error).splitlines())
+            warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
+            _remove_videos(outdir)
+            paths = []
+            scores = _score_episodes(source, str(step), seeds, progress)
+    report = _report(source, step, seeds, scores, paths)
     write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
     _draw_curves(run, config, step, outdir / "curves.png")
     return report
@@ -114,11 +159,26 @@ def main(arguments: list[str]) -> None:
     )
     run = RunDirectory.of(options.logdir)
     with stop_signals.handling("recording stops"):
-        report = visualize(run, options.outdir, options.episodes, options.checkpoint)
-    num_videos = len(report["episodes"])
-    videos = f"{num_videos} video{'s' if num_videos > 1 else ''}"
-    print(f"Wrote {videos}, scores.json and curves.png to {options.outdir}")
+        report = visualize(
+            run,
+            options.outdir,
+            options.episodes,
+            options.checkpoint,
+            env_kwargs=options.env_kwargs,
+            camera=options.camera,
+            film=options.film,
+        )
+    print(f"Wrote {_files(report, options.film)} to {options.outdir}")
     print(_summary(report))
+
+
+def _files(report: dict[str, PlainData], film: bool) -> str:
+    """What was written, in words."""
+    num_videos = sum(episode["video"] is not None for episode in report["episodes"])
+    if not num_videos:
+        return "scores.json and curves.png"
+    videos = f"{num_videos} video{'s' if num_videos > 1 else ''}"
+    return f"{videos}, {f'{FILM}, ' if film else ''}scores.json and curves.png"
 
 
 def _create(outdir: Path) -> Path:
@@ -130,61 +190,17 @@ def _create(outdir: Path) -> Path:
     return outdir
 
 
-def _drawing_backend(config: Config) -> tuple[EnvBackend, EnvSpec]:
-    """The backend to record with, and the environment: Gymnasium's in worker processes."""
-    # Never in this process: OSMesa, with which MuJoCo draws, brings an LLVM that crashes together
-    # with TensorFlow's (github.com/tensorflow/tensorflow/issues/109933). Gymnasium's episodes are
-    # the same wherever its environments run.
-    backend = make_backend(config.model_copy(update={"env_backend": "process"}))
-    try:
-        return backend, backend.check()
-    except UsageError as error:
-        if make_backend(config).takes_wrappers:
-            raise
-        raise UsageError(
-            f"{error}\na run with env_backend '{config.env_backend}' is rendered in Gymnasium's "
-            "environment of the same id"
-        ) from None
+def _remove_videos(outdir: Path) -> None:
+    """Removes earlier videos, so that no folder mixes two policies."""
+    for name in ("episode-*.mp4", "episode-*.unfinished", FILM, "film.unfinished"):
+        for path in outdir.glob(name):
+            path.unlink()
 
 
 def _video_files(outdir: Path, num_episodes: int) -> list[Path]:
-    """Paths of the videos; removes earlier ones, so that no folder mixes two policies."""
-    for path in (*outdir.glob("episode-*.mp4"), *outdir.glob("episode-*.unfinished")):
-        path.unlink()
+    """Paths of the videos."""
     digits = max(2, len(str(num_episodes - 1)))
     return [outdir.absolute() / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
-
-
-def _record(
-    run: RunDirectory,
-    config: Config,
-    backend: EnvBackend,
-    spec: EnvSpec,
-    seeds: np.ndarray,
-    paths: list[Path],
-    checkpoint: str,
-) -> Scores:
-    """Runs and records an episode in each of N environments; `seeds` are int64 [N]."""
-    from agents.environments.rendering import reduce_render_quality
-    from agents.environments.video import RecordEpisode
-
-    def record(episode: int, env: Env) -> Env:
-        reduce_render_quality(env)
-        # With repeated actions there is one frame for several of the environment's steps.
-        return RecordEpisode(env, paths[episode], speed=1 / config.action_repeat)
-
-    render_mode: dict[str, PlainData] = {"render_mode": "rgb_array"}
-    envs = backend.make(spec, len(seeds), wrap=record, env_kwargs=render_mode)
-    with contextlib.closing(envs):
-        start_tensorflow(config.threads)
-        from agents.deployment.trained_policy import restore_policy, single_spaces
-        from agents.training.evaluation import Evaluation
-        from agents.training.learner import to_graph
-
-        policy = restore_policy(run, *single_spaces(envs), checkpoint)
-        evaluation = Evaluation(to_graph(envs), policy, seeds)
-        with _progress(len(seeds)) as progress:
-            return evaluation.run(progress)
 
 
 @contextlib.contextmanager
@@ -201,48 +217,93 @@ def _progress(num_episodes: int) -> Iterator[Callable[[int, int], None]]:
         yield progress
 
 
-@contextlib.contextmanager
-def _rendering_errors() -> Iterator[None]:
-    """Raises a worker's rendering error as the UsageError that it was; it arrives as text."""
-    try:
-        yield
-    except EnvironmentRaisedError as error:
-        reason = error.summary.partition("RenderingError: ")[2]
-        if not reason:
-            raise
-        raise UsageError(reason) from error
+def _record_episodes(
+    source: Source,
+    checkpoint: str,
+    seeds: np.ndarray,
+    paths: Sequence[Path],
+    progress: Progress,
+) -> Scores:
+    """Runs and records an episode in each of N environments, all at once.
+
+    Args:
+      source: The run.
+      checkpoint: See `restore_policy`.
+      seeds: int64 [N].
+      paths: The video of each episode.
+      progress: See `Evaluation.run`.
+
+    Raises:
+      RenderingError: The environment can't be drawn.
+    """
+    from agents.environments.drawing.video import RecordEpisode
+
+    # With repeated actions there is one frame for several of the environment's steps.
+    speed = 1 / source.config.action_repeat
+
+    def record(episode: int, env: Env) -> Env:
+        return RecordEpisode(env, paths[episode], speed)
+
+    with source.drawing(len(seeds), record) as envs:
+        return _evaluate(source, envs, checkpoint, seeds, progress)
+
+
+def _score_episodes(
+    source: Source, checkpoint: str, seeds: np.ndarray, progress: Progress
+) -> Scores:
+    """Runs an episode in each of N environments of the run's backend, without drawing."""
+    with contextlib.closing(source.make(len(seeds))) as envs:
+        return _evaluate(source, envs, checkpoint, seeds, progress)
+
+
+def _evaluate(
+    source: Source,
+    envs: VectorEnv | InGraphEnv,
+    checkpoint: str,
+    seeds: np.ndarray,
+    progress: Progress,
+) -> Scores:
+    start_tensorflow(source.config.threads)
+    from agents.deployment.recording import fitting_spaces
+    from agents.deployment.trained_policy import restore_policy
+    from agents.training.evaluation import Evaluation
+    from agents.training.learner import to_graph
+
+    policy = restore_policy(source.run, *fitting_spaces(source, envs), checkpoint)
+    return Evaluation(to_graph(envs), policy, seeds).run(progress)
 
 
 def _report(
-    run: RunDirectory,
-    config: Config,
-    step: int,
-    seeds: np.ndarray,
-    scores: Scores,
-    paths: list[Path],
+    source: Source, step: int, seeds: np.ndarray, scores: Scores, paths: list[Path]
 ) -> dict[str, PlainData]:
-    from agents.deployment.scores import logged_scores
+    """Returns the content of scores.json; `paths` are empty if nothing was drawn."""
+    from agents.deployment.scores import logged_episodes, logged_scores
 
-    same_episodes = make_backend(config).same_episodes and len(seeds) == config.eval_episodes
+    config = source.config
+    # What was not drawn ran in the run's own backend.
+    same_episodes = make_backend(config).same_episodes or not paths
+    same_episodes &= len(seeds) == logged_episodes(source.run, step)
+    same_episodes &= {**config.env_kwargs, **source.env_kwargs} == config.env_kwargs
+    videos: list[str | None] = [path.name for path in paths] or [None] * len(seeds)
     columns = zip(
-        seeds.tolist(), scores.returns.tolist(), scores.lengths.tolist(), paths, strict=True
+        seeds.tolist(), scores.returns.tolist(), scores.lengths.tolist(), videos, strict=True
     )
     return {
-        "run": run.path.name,
+        "run": source.run.path.name,
         "env": config.env,
         "checkpoint_step": step,
         **{tag.removeprefix("eval/"): score for tag, score in scores.scalars().items()},
-        "logged": logged_scores(run, step) if same_episodes else None,
+        "logged": logged_scores(source.run, step) if same_episodes else None,
         "episodes": [
-            {"seed": seed, "return": episode_return, "length": length, "video": path.name}
-            for seed, episode_return, length, path in columns
+            {"seed": seed, "return": episode_return, "length": length, "video": video}
+            for seed, episode_return, length, video in columns
         ],
     }
 
 
 def _draw_curves(run: RunDirectory, config: Config, step: int, path: Path) -> None:
-    from agents.storage.metrics import read_metrics
-    from agents.training.curves import draw_curves
+    from agents.analysis.curves import draw_curves
+    from agents.storage.metrics_file import read_metrics
 
     title = f"{config.env} ({run.path.name})"
     draw_curves(read_metrics(run.metrics_file), path, title, marked_step=step)

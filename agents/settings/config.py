@@ -21,7 +21,9 @@ from pydantic import (
 from agents.settings import consistency, plain_data
 from agents.settings.field_types import (
     Coefficient,
+    Count,
     Fraction,
+    Interval,
     Layers,
     Name,
     Names,
@@ -31,6 +33,7 @@ from agents.settings.field_types import (
     Restarts,
     Size,
     Steps,
+    Weight,
 )
 from agents.types import PlainData
 
@@ -62,6 +65,9 @@ class Config(BaseModel):
     env_kwargs: dict[str, JsonValue] = Field(
         {}, max_length=1000, description="Keyword arguments of the environment's constructor."
     )
+    reset_options: dict[str, JsonValue] = Field(
+        {}, max_length=1000, description="Options for every reset of the environment."
+    )
     env_backend: Literal["process", "inline", "envpool", "tf"] = Field(
         "process",
         description="Where environments run: in worker processes; inline, in the training process "
@@ -73,11 +79,8 @@ class Config(BaseModel):
         description="Number of environments stepped in parallel; more of them use more cores and "
         "enlarge each rollout.",
     )
-    num_processes: int = Field(
-        0,
-        ge=0,
-        le=65_536,
-        description="Number of worker processes, or of EnvPool's threads; 0 for one per core.",
+    num_processes: Count = Field(
+        0, description="Number of worker processes, or of EnvPool's threads; 0 for one per core."
     )
     env_restarts: Restarts = Field(
         Restarts(),
@@ -214,16 +217,11 @@ class Config(BaseModel):
         description="Clipping range of value changes per update, in units of the normalized return; "
         "0 to disable.",
     )
-    value_coef: float = Field(
-        0.5,
-        ge=0,
-        le=1e6,
-        description="Coefficient of the value loss, relative to the policy loss.",
+    value_coef: Weight = Field(
+        0.5, description="Coefficient of the value loss, relative to the policy loss."
     )
-    entropy_coef: float = Field(
+    entropy_coef: Weight = Field(
         0.0,
-        ge=0,
-        le=1e6,
         description="Coefficient of the entropy bonus; raise it where exploration ends too early.",
     )
     entropy_coef_schedule: Literal["constant", "linear"] = Field(
@@ -273,10 +271,10 @@ class Config(BaseModel):
     activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
         "tanh", description="Activation function of hidden layers."
     )
-    policy: Literal["gaussian", "squashed_gaussian", "beta"] = Field(
+    policy: Name = Field(
         "gaussian",
-        description="Distribution of continuous actions; squashed_gaussian and beta respect bounds "
-        "without clipping.",
+        description="Distribution of continuous actions: gaussian; squashed_gaussian or beta, which "
+        "respect bounds without clipping; or my_module:my_function, see agents.distributions.",
     )
     state_dependent_std: bool = Field(
         False,
@@ -329,11 +327,13 @@ class Config(BaseModel):
         20, ge=1, le=1_000_000, description="Complete episodes per evaluation."
     )
     log_interval: Steps = Field(5_000, description="Environment steps between log points.")
-    histogram_interval: int = Field(
-        20_000,
-        ge=0,
-        le=10**15,
-        description="Environment steps between TensorBoard histograms; 0 to disable.",
+    histogram_interval: Interval = Field(
+        20_000, description="Environment steps between TensorBoard histograms; 0 to disable."
+    )
+    video_interval: Interval = Field(
+        0,
+        description="Environment steps between videos of an evaluation episode, in the run's folder "
+        "videos; 0 to disable. TensorBoard's images show frames of it, always of the last.",
     )
     checkpoint_interval: Steps = Field(
         20_000,
@@ -379,7 +379,7 @@ class Config(BaseModel):
         assert info.field_name
         return plain_data.read_number(value, cls.model_fields[info.field_name].annotation)
 
-    @field_validator("env_kwargs", mode="before")
+    @field_validator("env_kwargs", "reset_options", mode="before")
     @classmethod
     def _as_saved(cls, value: PlainData) -> PlainData:
         """Makes a resumed run give the environment the same arguments as at first."""
@@ -388,13 +388,5 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:
         """Refuses settings that contradict each other."""
-        consistency.check_minibatches(self.num_envs, self.rollout_length, self.minibatch_size)
-        consistency.check_name("algorithm", self.algorithm)
-        consistency.check_name("network", self.network)
-        if self.recurrent != "none":
-            consistency.check_sequences(
-                self.sequence_length, self.rollout_length, self.minibatch_size
-            )
-        consistency.check_restarts(self.env_restarts.limit, self.env_backend)
-        consistency.check_critic_optimizer(self.critic_learning_rate, self.shared_torso)
+        consistency.check(self)
         return self

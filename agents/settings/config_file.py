@@ -20,6 +20,7 @@ from ruamel.yaml.events import (
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
 from agents.settings.config import Config
+from agents.settings.env_function import EnvFunction
 from agents.settings.validation import usage_error
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
@@ -40,7 +41,8 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
       name: Name of a preset (see `preset_names`), or path of a YAML file, recognized by its suffix
         or a separator. The file may name a preset that it `extends`.
       **overrides: Settings that replace those of the file; strings are read as on the command
-        line. A dictionary replaces the one in the file as a whole.
+        line. A dictionary replaces the one in the file as a whole. `env` may be a function that
+        makes an environment, see `EnvFunction`.
 
     Returns:
       The experiment; other settings have their defaults.
@@ -51,19 +53,24 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
     """
     path = _find_file(name)
     values = _read_settings(path)
+    if callable(overrides.get("env")):
+        overrides["env"] = EnvFunction(overrides["env"])
     given = {**values, **overrides}
 
     def origin(setting: str) -> str:
         return "" if setting in overrides else f" in {path}"
 
     try:
-        return Config.model_validate(given)
+        config = Config.model_validate(given)
     except ValidationError as error:
         raise usage_error(error, Config, given, origin=origin) from None
     except RecursionError:
         raise UsageError(
             f"env_kwargs{origin('env_kwargs')}: nested too deeply, or contained in itself"
         ) from None
+    # The validation makes it a plain string.
+    kept = {"env": given["env"]} if isinstance(given.get("env"), EnvFunction) else {}
+    return config.model_copy(update=kept) if kept else config
 
 
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
@@ -81,13 +88,18 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
 
 def config_text(config: Config) -> str:
     """Returns all settings as YAML, see `save_config`."""
+    return yaml_text(config.model_dump(mode="json"))
+
+
+def yaml_text(values: Mapping[str, PlainData]) -> str:
+    """Returns plain data as YAML, which `read_mapping` reads."""
     yaml = YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     # Inside of braces ruamel.yaml writes {?x: 1}, which it does not read.
     yaml.default_flow_style = False
     yaml.allow_unicode = False  # Some line separators are not read back unless escaped.
     text = io.StringIO()
-    yaml.dump(config.model_dump(mode="json"), text)
+    yaml.dump(values, text)
     return text.getvalue()
 
 
@@ -112,14 +124,14 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
 
 def _read_settings(path: Path) -> Mapping[str, PlainData]:
     """Returns the settings of a YAML file, with those of the preset that it extends."""
-    values = _read_file(path)
+    values = read_mapping(path)
     base = values.pop(EXTENDS, None)
     if base is None:
         return values
     if base not in preset_names():
         suggestion = did_you_mean(str(base), preset_names())
         raise UsageError(f"{EXTENDS} in {path}: expected a preset, got {base!r}{suggestion}")
-    inherited = _read_file(PRESETS / f"{base}.yaml")
+    inherited = read_mapping(PRESETS / f"{base}.yaml")
     if EXTENDS in inherited:
         raise UsageError(
             f"{EXTENDS} in {path}: preset '{base}' already extends '{inherited[EXTENDS]}'; "
@@ -128,8 +140,12 @@ def _read_settings(path: Path) -> Mapping[str, PlainData]:
     return {**inherited, **values}
 
 
-def _read_file(path: Path) -> dict[str, PlainData]:
-    """Returns the mapping in a YAML file, not validated."""
+def read_mapping(path: Path) -> dict[str, PlainData]:
+    """Returns the mapping in a YAML file, not validated.
+
+    Raises:
+      UsageError: It can't be read, is too large, or holds something else.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from pydantic_core import PydanticCustomError
 
 from agents.suggestion import did_you_mean
+
+if TYPE_CHECKING:
+    from agents.settings.config import Config
 
 # Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
 ALGORITHMS = {"ppo": "agents.ppo:PPO"}
@@ -14,10 +18,27 @@ ALGORITHMS = {"ppo": "agents.ppo:PPO"}
 # Names of the setting `network`; the functions are in `agents.policies.torsos`.
 NETWORKS = ("feed_forward", "nature", "impala")
 
-_NAMES = {
+# Names of the setting `policy`; the classes are in `agents.distributions`.
+POLICIES = ("gaussian", "squashed_gaussian", "beta")
+
+# Settings that take a known name, or an entry point of the user such as the example.
+ENTRY_POINTS = {
     "algorithm": (tuple(ALGORITHMS), "my_module:MyAlgorithm"),
     "network": (NETWORKS, "my_module:my_function"),
+    "policy": (POLICIES, "my_module:my_function"),
 }
+
+
+def check(config: Config) -> None:
+    """Refuses settings that contradict each other."""
+    check_minibatches(config.num_envs, config.rollout_length, config.minibatch_size)
+    for setting in ENTRY_POINTS:
+        check_name(setting, getattr(config, setting))
+    if config.recurrent != "none":
+        check_sequences(config.sequence_length, config.rollout_length, config.minibatch_size)
+    check_restarts(config.env_restarts.limit, config.env_backend)
+    check_reset_options(bool(config.reset_options), config.env_backend)
+    check_critic_optimizer(config.critic_learning_rate, config.shared_torso)
 
 
 def check_minibatches(num_envs: int, rollout_length: int, minibatch_size: int) -> None:
@@ -34,14 +55,14 @@ def check_minibatches(num_envs: int, rollout_length: int, minibatch_size: int) -
                 "total": total,
                 "num_envs": num_envs,
                 "rollout_length": rollout_length,
-                "divisor": _nearest_divisor(total, minibatch_size),
+                "divisor": nearest_divisor(total, minibatch_size),
             },
         )
 
 
 def check_name(setting: str, name: str) -> None:
-    """Refuses an algorithm or network that is neither known nor an entry point."""
-    known, example = _NAMES[setting]
+    """Refuses a name that is neither known nor an entry point; see `ENTRY_POINTS`."""
+    known, example = ENTRY_POINTS[setting]
     if name in known or ":" in name:
         return
     raise PydanticCustomError(
@@ -87,6 +108,17 @@ def check_restarts(limit: int, env_backend: str) -> None:
         )
 
 
+def check_reset_options(given: bool, env_backend: str) -> None:
+    """Refuses options for environments whose resets take none."""
+    if given and env_backend not in ("process", "inline"):
+        raise PydanticCustomError(
+            "reset_options",
+            "reset_options: environments with env_backend '{env_backend}' take none\n"
+            "expected env_backend process or inline, or no reset_options",
+            {"env_backend": env_backend},
+        )
+
+
 def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> None:
     """Refuses a separate optimizer for a value function that shares its layers."""
     if critic_learning_rate and shared_torso:
@@ -97,7 +129,7 @@ def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> N
         )
 
 
-def _nearest_divisor(total: int, wanted: int) -> int:
+def nearest_divisor(total: int, wanted: int) -> int:
     """The divisor of `total` that is nearest to `wanted`; the smaller one of two."""
     small = [number for number in range(1, int(total**0.5) + 1) if total % number == 0]
     divisors = {*small, *(total // number for number in small)}

@@ -79,12 +79,12 @@ def load_function(name: str, setting: str) -> Callable[..., Any]:
 
 
 def check_entry_points(config: Config) -> None:
-    """Imports the modules that name the algorithm and the network, before anything is started.
+    """Imports the modules that settings name, before anything is started.
 
     Raises:
       UsageError: As `load_function`.
     """
-    for setting in ("algorithm", "network"):
+    for setting in ("algorithm", "network", "policy"):
         name = getattr(config, setting)
         if ":" in name:
             load_function(name, setting)

@@ -11,12 +11,15 @@ Names = Annotated[tuple[str, ...], Field(max_length=100)]
 Layers = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=1, le=65_536)], ...], Field(max_length=100)
 ]
+Count = Annotated[int, Field(ge=0, le=65_536)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Steps = Annotated[int, Field(ge=1, le=10**15)]
+Interval = Annotated[int, Field(ge=0, le=10**15)]  # 0 is never.
 Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 ProperFraction = Annotated[float, Field(ge=0, lt=1)]
 Coefficient = Annotated[float, Field(ge=0, le=1e9)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
 PositiveCoefficient = Annotated[float, Field(gt=0, le=1e9)]
 
 

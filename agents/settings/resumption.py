@@ -6,7 +6,8 @@ from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.validation import abbreviate
 
-# None of them changes what is learned from a given step on, but for how far schedules reach.
+# None of them changes what is learned from a given step on, but for how far schedules reach and for
+# `reset_options`, in which a curriculum has its levels.
 CHANGEABLE = frozenset(
     {
         "steps",
@@ -18,9 +19,11 @@ CHANGEABLE = frozenset(
         "info_keys",
         "num_processes",
         "on_nonfinite",
+        "reset_options",
         "start_timeout",
         "step_timeout",
         "threads",
+        "video_interval",
     }
 )
 

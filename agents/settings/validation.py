@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from agents.errors import UsageError
-from agents.suggestion import did_you_mean
+from agents.settings.peer_names import hint
 
 _KINDS: dict[object, str] = {
     bool: "true or false",
@@ -48,7 +48,7 @@ def usage_error(
             line = problem["msg"]
         elif problem["type"] in ("extra_forbidden", "invalid_key") and len(problem["loc"]) == 1:
             line = f"unknown setting {spelling(name)}{origin(name)}"
-            line += did_you_mean(name, model.model_fields, spelling)
+            line += hint(name, model.model_fields, spelling)
         elif problem["type"] == "missing":
             line = f"{label(name)} is required"
         else:

@@ -12,6 +12,10 @@ increments the counter first and then sends it: the other side is already readin
 message fills the socket. Every message carries the sequence number of its turn, so that a late one
 is never taken for the next.
 
+Processors other than x86-64's may show a counter before what was written before it. There, rings
+carry the counters, every turn rings, and waiting starts with sleeping: what a process wrote before
+it sent is visible to the one that receives.
+
 Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
 takes no longer than for one. A wait that sleeps also ends when a stop of the process is requested.
 """
@@ -22,6 +26,7 @@ import contextlib
 import functools
 import mmap
 import os
+import platform
 import select
 import socket
 import struct
@@ -43,6 +48,9 @@ MAX_MESSAGE_BYTES = 1 << 30
 T = TypeVar("T")
 
 _HEADER = struct.Struct("<QQ")  # Sequence number, length in bytes.
+_RING = struct.Struct("<Q")  # The counter of the side that rings.
+# Whether writes of one process become visible to others in their order.
+ORDERED_WRITES = platform.machine().lower() in ("x86_64", "amd64")
 _yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
@@ -108,6 +116,9 @@ class Channel:
             indices if parent else indices[::-1]
         )
         self._is_parent, self._is_sending = parent, False
+        self._is_ordered = ORDERED_WRITES
+        self._rung = 0  # The other side's counter, as far as it was received.
+        self._unread_ring = b""
         messages.setblocking(False)
         self._ring = _poll(doorbell, select.POLLIN)
         self._readable, self._writable = (
@@ -120,15 +131,19 @@ class Channel:
         Everything written before is visible to the other side.
         """
         self.words[self._count] = sequence
-        if self.words[self._other_asleep]:
+        if self.words[self._other_asleep] or not self._is_ordered:
             try:
-                self._doorbell.send(b"!")
+                self._doorbell.send(_RING.pack(sequence))
             except (BlockingIOError, BrokenPipeError, ConnectionResetError):
                 pass  # A full doorbell rings anyway; a closed one is noticed by whoever waits.
 
     def has_count(self, sequence: int) -> bool:
         """Returns whether the other side's counter has reached `sequence`."""
-        return self.words[self._other_count] >= sequence
+        if self._is_ordered:
+            return self.words[self._other_count] >= sequence
+        if self._rung < sequence:
+            self._drain_doorbell()
+        return self._rung >= sequence
 
     def wait_count(
         self,
@@ -148,6 +163,9 @@ class Channel:
           ChannelClosed: The other side is gone and the count was not reached.
           StopRequested: A stop of this process was requested.
         """
+        if not self._is_ordered:
+            self._sleep_until(sequence, deadline, while_waiting)
+            return
         words, other_count = self.words, self._other_count
         spin_until = time.perf_counter() + SPIN_SECONDS
         while words[other_count] < sequence:
@@ -198,27 +216,31 @@ class Channel:
     ) -> None:
         self.words[self._asleep] = 1
         try:
-            while self.words[self._other_count] < sequence:
+            while not self.has_count(sequence):
                 stop_signals.check()
                 _check_deadline(deadline)
                 if while_waiting is not None:
                     while_waiting()
                 is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()
-                if (not is_open or self._other_exited()) and (
-                    self.words[self._other_count] < sequence
-                ):
+                if (not is_open or self._other_exited()) and not self.has_count(sequence):
                     raise ChannelClosed("the other side closed the channel")
         finally:
             self.words[self._asleep] = 0
 
     def _drain_doorbell(self) -> bool:
-        """Discards the rings received; returns False if the other side is gone."""
+        """Receives the rings; returns False if the other side is gone."""
         try:
-            return bool(self._doorbell.recv(4096))
+            rings = self._doorbell.recv(4096)
         except BlockingIOError:
             return True
         except ConnectionResetError:
             return False
+        self._unread_ring += rings
+        whole = len(self._unread_ring) // _RING.size * _RING.size
+        if whole:
+            self._rung = _RING.unpack_from(self._unread_ring, whole - _RING.size)[0]
+            self._unread_ring = self._unread_ring[whole:]
+        return bool(rings)
 
     def send(
         self,

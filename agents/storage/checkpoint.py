@@ -30,8 +30,9 @@ MAX_EXTRA_BYTES = 2**26
 
 
 class Checkpoints:
-    """The last five checkpoints of a run, named after their environment step, and the best one.
+    """The last five checkpoints of a run, five from before, and the best one.
 
+    They are named after their environment step. Those from before are spread over the training.
     They hold variables by name, and nothing that could be executed when they are loaded. Several
     threads may save.
     """

@@ -14,7 +14,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,8 @@ from agents.storage.checkpoint_archive import (
     encode,
 )
 
-KEPT = 5
+KEPT = 5  # The last ones.
+KEPT_EARLIER = 5  # Of those before, spread over the training.
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000
@@ -141,7 +142,7 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
     kept = [other for other in find_files(folder) if other.is_best != best]
     # Later steps than this one are left of a run that was resumed from before them.
     same = [other for other in find_files(folder) if other.is_best == best and other.step <= step]
-    kept += same[: 1 if best else KEPT]
+    kept += same[:1] if best else _thinned(same)
     names = {other.listed_name for other in kept}
     manifest = {name: checksum for name, checksum in manifest.items() if name in names}
     manifest[file.listed_name] = Checksum(len(data), hashlib.sha256(data).hexdigest())
@@ -149,6 +150,16 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
     for other in find_files(folder):
         if other not in kept:
             _remove(other)
+
+
+def spread(steps: Sequence[int], number: int) -> list[int]:
+    """Thins ascending steps to a number of them that are spread evenly from 0 to the last one."""
+    chosen = list(steps)
+    while len(chosen) > number:
+        # What is removed leaves the smallest gap; never the last one.
+        gaps = [after - before for before, after in zip([0, *chosen], chosen[1:], strict=False)]
+        del chosen[gaps.index(min(gaps))]
+    return chosen
 
 
 def read(
@@ -239,6 +250,14 @@ def checksums(folder: Path) -> Manifest:
             stacklevel=2,
         )
     return manifest or {}
+
+
+def _thinned(files: list[CheckpointFile]) -> list[CheckpointFile]:
+    """Returns those to keep of checkpoints, newest first: the last ones and some before."""
+    last = files[:KEPT]
+    earlier = sorted({file.step for file in files[KEPT - 1 :]})  # With the oldest of the last ones.
+    chosen = spread(earlier, KEPT_EARLIER + 1)
+    return last + [file for file in files[KEPT:] if file.step in chosen]
 
 
 def _write_manifest(folder: Path, manifest: Manifest) -> None:

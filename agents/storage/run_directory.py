@@ -13,7 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from agents.errors import UsageError
-from agents.regular_files import UNFINISHED, check_folder, check_regular
+from agents.regular_files import (
+    UNFINISHED,
+    check_folder,
+    check_regular,
+    read_regular,
+    write_atomically,
+)
 from agents.settings.config import Config
 from agents.settings.config_file import load_config, save_config
 from agents.settings.resumption import check_resumption
@@ -28,16 +34,19 @@ from agents.storage.checkpoint_files import (
     newest_intact,
     read,
 )
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
+
+MAX_COMMANDS_BYTES = 1_000_000
 
 
 class RunDirectory:
-    """The folder `<logdir>/<time>-<config>` of one run.
+    """The folder `<logdir>/<time>-<config>` of one run; its name may go on, see `new`.
 
     Attributes:
       path: The folder.
       timestamp: The time in its name, which `--timestamp` takes to resume the run.
       config_file: The configuration as YAML.
+      command_file: The commands that trained the run, with versions.
       spaces_file: The spaces of the environment as JSON.
       metrics_file: The metrics as JSON lines.
       restarts_file: The restarts of environments as JSON lines, if there were any.
@@ -45,6 +54,7 @@ class RunDirectory:
       checkpoints: The folder of checkpoints, with one named `best` in it.
       train_events: The folder of TensorBoard event files of training.
       eval_events: The folder of TensorBoard event files of evaluation.
+      videos: The folder of videos, `step-<N>.mp4`, of evaluation episodes during training.
       lock_file: The lock that a training process holds.
     """
 
@@ -53,6 +63,7 @@ class RunDirectory:
         self.path = Path(path)
         self.timestamp = self.path.name.partition("-")[0]
         self.config_file = self.path / "config.yaml"
+        self.command_file = self.path / "command.txt"
         self.spaces_file = self.path / "spaces.json"
         self.metrics_file = self.path / "metrics.jsonl"
         self.restarts_file = self.path / "restarts.jsonl"
@@ -60,28 +71,30 @@ class RunDirectory:
         self.checkpoints = self.path / "checkpoints"
         self.train_events = self.path / "train"
         self.eval_events = self.path / "eval"
+        self.videos = self.path / "videos"
         self.lock_file = self.path / "lock"
         self._made: list[Path] = []  # Folders that were made for this run, the outermost last.
 
     @classmethod
-    def new(cls, logdir: str | Path, name: str) -> RunDirectory:
-        """Makes the folder of a new run, named by time and configuration.
+    def new(cls, logdir: str | Path, *names: str) -> RunDirectory:
+        """Makes the folder of a new run, named by the time and by what tells it apart.
 
         Of several that start in the same second, each gets a folder of its own.
 
         Args:
           logdir: The folder for runs.
-          name: Name of a preset or path of a YAML file, of which the stem is used.
+          *names: Such as the configuration, the environment, and a name. Of paths and of names
+            with modules only the end is used; characters that shells know become underscores.
 
         Raises:
           UsageError: `logdir` is not writable.
         """
         check_writable(logdir, "--logdir")
         missing = [path for path in (Path(logdir), *Path(logdir).parents) if not path.exists()]
-        taken = 0
+        parts, taken = [_file_name(name) for name in names], 0
         while True:
             timestamp = time.strftime("%Y%m%dT%H%M%S") + (f"_{taken}" if taken else "")
-            run = cls(Path(logdir) / f"{timestamp}-{Path(name).stem}")
+            run = cls(Path(logdir) / "-".join([timestamp, *parts]))
             try:
                 run.path.parent.mkdir(parents=True, exist_ok=True)
                 run.path.mkdir()
@@ -102,8 +115,8 @@ class RunDirectory:
         Raises:
           UsageError: No run has this time, or several do.
         """
-        stem = re.escape(Path(name).stem) if name else ".+"
-        pattern = re.compile(f"{re.escape(timestamp)}-{stem}")
+        rest = f"{re.escape(_file_name(name))}(-.*)?" if name else ".+"
+        pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
         folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
         found = [folder for folder in folders if pattern.fullmatch(folder.name)]
         if len(found) == 1:
@@ -112,7 +125,10 @@ class RunDirectory:
         wanted = f"--timestamp={timestamp}" + (f" with --config={name}" if name else "")
         if found:
             names = ", ".join(folder.name for folder in found)
-            raise UsageError(f"{wanted} fits several runs: {names}; add --config=NAME")
+            rest = found[0].name.partition("-")[2]
+            raise UsageError(
+                f"{wanted} fits several runs: {names}; add what follows the time, as --config={rest}"
+            )
         runs = [folder.name for folder in folders if (folder / "config.yaml").is_file()]
         known = f"it has {', '.join(runs[-3:])}" if runs else "there are no runs"
         raise UsageError(f"{wanted}: no such run in {logdir}; {known}")
@@ -129,8 +145,7 @@ class RunDirectory:
             return run
         if not run.path.is_dir():
             raise UsageError(
-                f"--logdir={path} is not a folder; expected a run's folder such as "
-                "logdir/<time>-<config>"
+                f"{path} is not a folder; expected a run's folder such as logdir/<time>-<config>"
             )
         runs = sorted(folder.parent.name for folder in run.path.glob("*/config.yaml"))
         inside = (
@@ -138,7 +153,7 @@ class RunDirectory:
             if runs
             else "a run's folder is named <time>-<config>"
         )
-        raise UsageError(f"--logdir={path} is not a run: it has no config.yaml; {inside}")
+        raise UsageError(f"{path} is not a run: it has no config.yaml; {inside}")
 
     def prepare(self, config: Config) -> None:
         """Creates the folder and writes the configuration, unless it is there already.
@@ -160,6 +175,19 @@ class RunDirectory:
                 raise UsageError(message) from None
             warnings.warn(f"{message}; it keeps the earlier settings", stacklevel=2)
 
+    def record_command(self, command: str, versions: str) -> None:
+        """Adds a command that trains the run to `command_file`, with the time.
+
+        Raises:
+          OSError: It can't be written, as on a full disk.
+        """
+        earlier = b""
+        if self.command_file.exists():
+            earlier = read_regular(self.command_file, MAX_COMMANDS_BYTES)
+        now = time.strftime("%Y-%m-%d %H:%M:%S %z")
+        line = f"# {now}, {versions}\n{command}\n"
+        write_atomically(self.command_file, earlier + line.encode())
+
     def discard(self) -> None:
         """Removes the folder that `new` has made if nothing was trained in it."""
         if not self._made:
@@ -169,10 +197,11 @@ class RunDirectory:
             self.checkpoints,
             self.train_events,
             self.eval_events,
+            self.videos,
         ):
             with contextlib.suppress(OSError):
                 folder.rmdir()
-        untrained = (self.config_file, self.spaces_file, self.lock_file)
+        untrained = (self.config_file, self.command_file, self.spaces_file, self.lock_file)
         if set(self.path.iterdir()) <= set(untrained):
             for path in untrained:
                 path.unlink(missing_ok=True)
@@ -242,13 +271,13 @@ class RunDirectory:
         files = find_files(self.checkpoints)
         if not files:
             raise UsageError(
-                f"--logdir={self.path}: the run has no checkpoint yet; it needs to train longer"
+                f"{self.path}: the run has no checkpoint yet; it needs to train longer"
             )
         if which != "last":
             return self._named_checkpoint(which, files)
         found = newest_intact(self.checkpoints, files)
         if not found:
-            raise UsageError(f"--logdir={self.path}: all checkpoints of the run are damaged")
+            raise UsageError(f"{self.path}: all checkpoints of the run are damaged")
         return found[0].path.with_suffix("")
 
     def _named_checkpoint(self, which: str, files: list[CheckpointFile]) -> Path:
@@ -277,28 +306,38 @@ class RunDirectory:
     def _check_files(self) -> None:
         """Refuses links, pipes and devices among what belongs to the run."""
         check_regular(self.config_file)
+        check_regular(self.command_file)
+        check_regular(self.spaces_file)
         for path in (self.lock_file, self.metrics_file, self.restarts_file):
             check_regular(path, in_place=True)
-        for folder in (self.checkpoints, self.checkpoints / BEST):
+        checkpoints = ("step-*.npz", "step-*.index", "step-*.data-*", "manifest.json")
+        for folder, patterns, in_place in (
+            (self.checkpoints, checkpoints, False),
+            (self.checkpoints / BEST, checkpoints, False),
+            (self.train_events, ("events.out.tfevents.*",), True),
+            (self.eval_events, ("events.out.tfevents.*",), True),
+            (self.videos, ("step-*.mp4",), False),
+        ):
             if check_folder(folder):
-                for pattern in ("step-*.npz", "step-*.index", "step-*.data-*", "manifest.json"):
-                    for path in folder.glob(pattern):
-                        check_regular(path)
-        for folder in (self.train_events, self.eval_events):
-            if check_folder(folder):
-                for path in folder.glob("events.out.tfevents.*"):
-                    check_regular(path, in_place=True)
+                for path in (path for pattern in patterns for path in folder.glob(pattern)):
+                    check_regular(path, in_place)
 
     def _remove_unfinished(self) -> None:
         """Removes files that a killed process did not complete."""
-        events = (self.train_events, self.eval_events)
-        for folder in (self.path, self.checkpoints, self.checkpoints / BEST, *events):
+        others = (self.train_events, self.eval_events, self.videos)
+        for folder in (self.path, self.checkpoints, self.checkpoints / BEST, *others):
             for pattern in (f"*{UNFINISHED}", "unfinished", "step-*_temp"):
                 for path in folder.glob(pattern):
                     if path.is_dir() and not path.is_symlink():
                         shutil.rmtree(path)
                     else:
                         path.unlink()
+
+
+def _file_name(name: str) -> str:
+    """Returns the part of a run's name for a preset, a path of a file, or an environment."""
+    name = (re.findall("[^:/<>]+", name) or [name])[-1].removesuffix(".yaml").removesuffix(".yml")
+    return re.sub(r"[^\w.+-]", "_", name)
 
 
 def _names(files: list[CheckpointFile]) -> str:

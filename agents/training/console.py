@@ -1,35 +1,63 @@
-"""The progress of a run on the terminal."""
+"""The progress of a run: a bar on a terminal or in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 
-from tqdm import tqdm
+from tqdm.std import TqdmWarning
+from tqdm.std import tqdm as terminal_tqdm
 
-_BAR = "{n:,.0f} of {total:,.0f} steps |{bar:20}| {rate_fmt}{postfix}, {remaining} left"
+from agents.types import PlainData
 
-# Seconds that evaluations are not reported, and then between two lines of the report.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", TqdmWarning)  # A notebook without widgets gets lines.
+    from tqdm.auto import tqdm
+
+# What is shown, from the widest layout to the narrowest: before the bar and after it. The bar takes
+# what is left of the width, and shrinks before the next layout is taken.
+_LAYOUTS = [
+    ("{n:,.0f} of {total:,.0f} steps", ("{speed}", "{numbers}", "{remaining} left")),
+    ("{n:,.0f} steps", ("{numbers}", "{remaining} left")),
+    ("{percentage:.0f}%", ("{numbers}",)),
+    ("{percentage:.0f}%", ()),
+]
+_MIN_BAR, _UNKNOWN_WIDTH = 4, 80
+
+# Seconds that evaluations are not reported, and then between two reports: as lines, and live.
 SILENT_SECONDS, REPORT_SECONDS = 10.0, 30.0
+LIVE_SECONDS = 0.2
 
 
 class Console:
-    """Shows a progress bar on a terminal; elsewhere, prints one line for every evaluation."""
+    """Shows a progress bar on a terminal or in a notebook; elsewhere, a line per evaluation."""
 
     def __init__(self, total: int, step: int):
         """Starts at `step` of `total` environment steps."""
-        self._is_terminal = sys.stderr.isatty()
+        # `tqdm.auto` is a widget in notebooks that can show one.
+        is_widget = hasattr(tqdm, "status_printer") and tqdm.status_printer is not (
+            terminal_tqdm.status_printer
+        )
+        self._is_live = sys.stderr.isatty() or is_widget
         self._numbers: dict[str, str] = {}
         self._total = total
-        self._bar = tqdm(
+        self._bar = _Bar(
             total=total,
             initial=step,
             unit=" steps",
-            disable=not self._is_terminal,
+            disable=not self._is_live,
             dynamic_ncols=True,
-            bar_format=_BAR,
         )
+        if self._is_live:
+            self._bar.set_postfix_str("compiling")
+
+    def move(self, step: int) -> None:
+        """Moves the bar to the environment steps so far."""
+        if self._is_live:
+            self._bar.set_postfix(self._numbers, refresh=False)
+            self._bar.update(step - self._bar.n)
 
     def update(self, step: int, scalars: Mapping[str, float]) -> None:
         """Shows the environment steps so far and the latest returns among the scalars by tag."""
@@ -37,20 +65,15 @@ class Console:
         self._numbers.update(
             {names[tag]: f"{value:.1f}" for tag, value in scalars.items() if tag in names}
         )
-        if self._is_terminal:
-            self._bar.set_postfix(self._numbers, refresh=False)
-            self._bar.update(step - self._bar.n)
+        self.move(step)
 
     def evaluated(self, step: int, rate: float, scalars: Mapping[str, float]) -> None:
         """Reports the scalars of an evaluation by tag; `rate` is in environment steps per second."""
         self.update(step, scalars)
-        if self._is_terminal:
-            self._bar.refresh()
-        else:
-            print(self._line(step, rate, scalars), file=sys.stderr, flush=True)
+        self._bar.write(self._line(step, rate, scalars), file=sys.stderr)
 
     def evaluation(self, step: int, num_episodes: int) -> Callable[[int, int], None]:
-        """Starts an evaluation; one that takes long is reported while it runs.
+        """Starts an evaluation, which is shown while it runs; as lines only if it takes long.
 
         Args:
           step: Environment steps of the training so far.
@@ -60,14 +83,15 @@ class Console:
           A function to call regularly with the steps of each environment so far and the number of
           finished episodes.
         """
-        due = time.monotonic() + SILENT_SECONDS
+        due = time.monotonic() + (LIVE_SECONDS if self._is_live else SILENT_SECONDS)
 
         def progress(steps: int, num_done: int) -> None:
             nonlocal due
             if (now := time.monotonic()) < due:
                 return
             text = f"{steps:,} steps each, {num_done} of {num_episodes} episodes finished"
-            if self._is_terminal:
+            if self._is_live:
+                due = now + LIVE_SECONDS
                 self._bar.set_postfix_str(f"evaluating: {text}")
             else:
                 due = now + REPORT_SECONDS
@@ -89,3 +113,25 @@ class Console:
             f"step {step:,}: evaluation {evaluation}, training episodes {training}, "
             f"{rate:,.0f} steps/s, {left}"
         )
+
+
+class _Bar(tqdm):
+    """A progress bar that fits the width of the terminal."""
+
+    @property
+    def format_dict(self) -> dict[str, PlainData]:
+        """What the bar shows; the layout is the widest that leaves room for a bar."""
+        shown: dict[str, PlainData] = dict(super().format_dict)
+        shown["ncols"] = shown["ncols"] or _UNKNOWN_WIDTH  # 0, where a terminal does not say.
+        numbers = shown.pop("postfix") or ""
+        # The rate is None at the end, where that since the start is shown.
+        rate = shown["rate"] or (shown["n"] - shown["initial"]) / max(shown["elapsed"], 1e-9)
+        speed = f"{rate:,.0f} steps/s"
+        for count, details in _LAYOUTS:
+            given = [text for text in details if numbers or text != "{numbers}"]
+            layout = f"{count} |{{bar}}| {', '.join(given)}".rstrip()
+            shown |= {"bar_format": layout, "numbers": numbers, "speed": speed}
+            text = {**shown, "bar_format": layout.replace("{bar}", ""), "ncols": None}
+            if len(self.format_meter(**text)) + _MIN_BAR <= shown["ncols"]:
+                break
+        return shown

@@ -1,4 +1,4 @@
-"""A warning about checkpoints that cut every episode."""
+"""Warnings about the length of episodes: cut by checkpoints, or without a limit."""
 
 from __future__ import annotations
 
@@ -11,10 +11,27 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
 
+# Entry points of environments that end their episodes without Gymnasium's time limit.
+_LIMITED = ("agents.environments.dm_control:", "ale_py.", "minigrid.")
+
+
+def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
+    """Warns where no time limit ends episodes; one that lasts keeps an evaluation waiting."""
+    if config.max_episode_steps or spec.max_episode_steps:
+        return
+    if not str(spec.entry_point).startswith(_LIMITED):
+        warnings.warn(
+            f"environment '{spec.id}' has no time limit: if its episodes do not end by themselves, "
+            "set --max-episode-steps",
+            stacklevel=3,
+        )
+
+
 def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
     """Warns where checkpoints leave no time for a whole episode, whose end is never learned."""
     limit = (config.max_episode_steps or spec.max_episode_steps or 0) // config.action_repeat
-    steps = config.checkpoint_interval // config.num_envs
+    # Checkpoints are saved between rollouts.
+    steps = max(config.checkpoint_interval // config.num_envs, config.rollout_length)
     if steps < limit and config.checkpoint_interval < config.steps:
         warnings.warn(
             f"checkpoint_interval {config.checkpoint_interval} cuts episodes after {steps} steps "

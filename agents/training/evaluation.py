@@ -51,6 +51,7 @@ class Scores:
             "eval/return_mean": float(np.mean(self.returns, dtype=np.float64)),
             "eval/return_std": float(np.std(self.returns, dtype=np.float64)),
             "eval/length_mean": float(np.mean(self.lengths)),
+            "eval/episodes": float(len(self.returns)),
         }
 
 

@@ -31,7 +31,7 @@ class Snapshot(NamedTuple):
 
 
 class FinalCheckpoint:
-    """A context that saves the last finished iteration when training is interrupted in it.
+    """A context that saves the last finished iteration when training is stopped in it.
 
     It saves before anything is closed, which may take seconds. Usually the interrupt arrives as an
     exception. Where the main thread stays in a graph call instead, another thread saves the
@@ -62,9 +62,10 @@ class FinalCheckpoint:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt):
+            stop_signals.take()
+        elif not isinstance(error, GeneratorExit):  # The caller has left the loop.
             return
-        stop_signals.take()
         self._learner.undo_rollout()
         if self._learner.step != self.saved_step:
             self._checkpoints.save(self._learner.step)

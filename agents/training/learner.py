@@ -19,6 +19,7 @@ from agents.policies.policy import Policy
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.tensorflow_setup import graph_executor
+from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.episode_statistics import EpisodeStatistics
 from agents.training.evaluation import Evaluation, Progress, ignore_progress
@@ -39,6 +40,8 @@ class Iteration(NamedTuple):
       extras: float32 [T, B] by info key.
       report: The algorithm's report.
       is_finite: bool [], whether everything that the algorithm monitors is finite.
+      collected: float64 [], when the rollout was complete, in seconds since 1970; 0 in compiled
+        programs, which have no clock.
     """
 
     done: tf.Tensor
@@ -47,6 +50,7 @@ class Iteration(NamedTuple):
     extras: dict[str, tf.Tensor]
     report: Report
     is_finite: tf.Tensor
+    collected: tf.Tensor
 
 
 class Learner:
@@ -54,6 +58,7 @@ class Learner:
 
     Attributes:
       rate: Environment steps per second since the last report.
+      time_shares: What the time since the last report went to.
     """
 
     def __init__(
@@ -92,6 +97,7 @@ class Learner:
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
         self._seconds, self._steps = 0.0, 0  # Since the last report.
         self.rate = 0.0
+        self.time_shares = TimeShares()
 
     @property
     def step(self) -> int:
@@ -110,7 +116,7 @@ class Learner:
         end of the rollout.
         """
         seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
-        with self._envs.raising():
+        with self._envs.raising(), self.time_shares.measuring("environments"):
             self._envs.reset(seed=tf.constant(seeds))
         self._algorithm.reset_episode_state()
         self._algorithm.begin_episode(tf.ones([self._config.num_envs], tf.bool))
@@ -126,9 +132,11 @@ class Learner:
         self._step_before = self.step
         acting = self._algorithm.acting_variables()
         self._acting_state = {name: variable.numpy() for name, variable in acting.items()}
-        start = time.perf_counter()
+        start, now, in_environments = time.perf_counter(), time.time(), self._envs.seconds
         with self._envs.raising(), graph_executor(self._convolves):
             self._results: Iteration = self._graph_call()
+        seconds = time.perf_counter() - start
+        self._share_out(seconds, now, self._envs.seconds - in_environments)
         self._check_finite()
         results = self._results
         self._episodes.add(
@@ -137,7 +145,7 @@ class Learner:
             results.episode_length.numpy(),
             {key: numbers.numpy() for key, numbers in results.extras.items()},
         )
-        self._seconds += time.perf_counter() - start
+        self._seconds += seconds
         self._steps += self._config.rollout_length * self._config.num_envs
         self.rate = self._steps / self._seconds
 
@@ -189,6 +197,10 @@ class Learner:
         self._num_restarts += len(restarts)
         return restarts
 
+    def forget_best(self) -> None:
+        """Starts over with best scores, as those so far are of other episodes."""
+        self._best.assign(np.finfo(np.float64).min)
+
     def revoke_best(self) -> None:
         """Takes back the best score so far, whose checkpoint could not be saved."""
         self._best.assign(self._best_before)
@@ -204,7 +216,7 @@ class Learner:
         if self._config.env_restarts.limit:
             scalars["perf/env_restarts"] = float(self._num_restarts)
         self._seconds, self._steps = 0.0, 0
-        return scalars
+        return scalars | self.time_shares.report()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of the last iteration for histograms, by tag."""
@@ -213,6 +225,10 @@ class Learner:
 
     def _collect_and_learn(self) -> Iteration:
         rollout = simulate(self._envs, self._algorithm, self._config.rollout_length)
+        collected = tf.zeros([], tf.float64)
+        if not self._envs.compiles:
+            with tf.control_dependencies(tf.nest.flatten(rollout)):
+                collected = tf.timestamp()
         before = self._values() if self._skips_nonfinite else {}
         report = self._algorithm.train(rollout)
         is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
@@ -227,7 +243,18 @@ class Learner:
             extras=rollout.extras,
             report=report,
             is_finite=is_finite,
+            collected=collected,
         )
+
+    def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
+        """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""
+        if self._envs.compiles:  # One program, in which nothing is told apart.
+            self.time_shares.add("iteration", seconds)
+            return
+        collecting = min(max(float(self._results.collected) - start, in_environments), seconds)
+        self.time_shares.add("environments", in_environments)
+        self.time_shares.add("acting", collecting - in_environments)
+        self.time_shares.add("learning", seconds - collecting)
 
     def _values(self) -> dict[str, tf.Tensor]:
         """Copies of the algorithm's variables by name, without the count of steps."""

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from agents import stop_signals
+from agents.command_line.reports import version
+from agents.deployment.policy_function import graph_of
 from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import TrainedPolicy
 from agents.graph.in_graph_env import InGraphEnv
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
-from agents.storage.metrics import Metrics
 from agents.storage.run_directory import RunDirectory
+from agents.tracking.metrics import Metrics
+from agents.tracking.tracker import Tracker
 from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
 from agents.training.evaluation_score import EvaluationScore
 from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.learner import Learner
+from agents.training.training_recorder import TrainingRecorder
 from agents.types import VectorEnv
 
 
@@ -27,6 +32,8 @@ def training_loop(
     run: RunDirectory,
     train_envs: VectorEnv | InGraphEnv,
     eval_envs: VectorEnv | InGraphEnv,
+    command: str = "",
+    trackers: Sequence[Tracker] = (),
 ) -> Iterator[EvaluationScore]:
     """Trains from the run's last checkpoint, or from the start, to the last step.
 
@@ -39,6 +46,8 @@ def training_loop(
       run: Where checkpoints, metrics and events are written.
       train_envs: Environments to learn from.
       eval_envs: Environments to evaluate in, one per episode.
+      command: The command that trains, to record in the run.
+      trackers: Receive the metrics, too.
 
     Yields:
       The score of every evaluation.
@@ -52,56 +61,79 @@ def training_loop(
     with stop_signals.interruptible():
         learner = Learner(train_envs, eval_envs, find_algorithm(config.algorithm), config)
         checkpoints = Checkpoints(run.checkpoints, learner.variables())
-        # By the end of the iteration in which the first checkpoint is due.
-        resumes = run.is_started(
-            config.checkpoint_interval + config.num_envs * config.rollout_length
-        )
-        if resumes:
-            checkpoints.load(required=True)
-            print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
+        resumes = _resume(config, run, learner, checkpoints)
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
-    with contextlib.suppress(OSError):  # A full disk: `load_policy` can do without.
-        save_spaces(run.spaces_file, *learner.spaces)
     due = learner.due
+    # One for all scores: its graphs are built once, and see the weights of the moment.
+    make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, *learner.spaces, config))
+    recorder = TrainingRecorder(config, run, eval_envs, learner.step)
     with (
-        contextlib.closing(Metrics(run, learner.step)) as metrics,
+        contextlib.closing(Metrics(run, learner.step, trackers)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
         _writing_restarts(metrics, learner),
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
     ):
 
         def evaluate() -> EvaluationScore:
-            with final.section("evaluation"):
+            with final.section("evaluation"), learner.time_shares.measuring("evaluation"):
                 score, is_best = learner.evaluate(
                     console.evaluation(learner.step, config.eval_episodes)
                 )
             metrics.scalars(learner.step, score)
             console.evaluated(learner.step, learner.rate, score)
-            if is_best and not checkpoints.save(learner.step, best=True):
+            if is_best and not save(best=True):
                 learner.revoke_best()
-            return EvaluationScore(
-                score, learner.step, is_best, run.path, lambda: _policy(learner, config)
-            )
+            return EvaluationScore(score, learner.step, is_best, run.path, make_policy)
 
-        metrics.config(config.model_dump())
+        def save(best: bool = False) -> bool:
+            with learner.time_shares.measuring("saving"):
+                return checkpoints.save(learner.step, best=best)
+
+        _describe(config, run, learner, metrics, command)
         _begin_episodes(learner)
         if due(config.eval_interval) and not metrics.has_evaluation(learner.step):
             yield evaluate()  # Training was stopped in it.
         while learner.step < config.steps:
             with final.section("iteration"):
                 learner.iterate()
-            _log(config, learner, metrics, console)
+            with learner.time_shares.measuring("logging"):
+                _log(config, learner, metrics, console)
             if due(config.eval_interval):
                 yield evaluate()
             if due(config.checkpoint_interval):
-                if checkpoints.save(learner.step):
+                if save():
                     final.saved_step = learner.step
                 _begin_episodes(learner)
+            _draw(
+                config, learner, final, lambda: recorder.record(learner.step, make_policy, metrics)
+            )
 
 
-def _policy(learner: Learner, config: Config) -> TrainedPolicy:
-    return TrainedPolicy(learner.policy, *learner.spaces, config)
+def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Checkpoints) -> bool:
+    """Loads the last checkpoint; returns False for a run that has had none."""
+    # By the end of the iteration in which the first checkpoint is due.
+    first = config.checkpoint_interval + config.num_envs * config.rollout_length
+    if not run.is_started(first):
+        return False
+    checkpoints.load(required=True)
+    print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
+    if run.load_config().reset_options != config.reset_options:
+        learner.forget_best()
+    return True
+
+
+def _describe(
+    config: Config, run: RunDirectory, learner: Learner, metrics: Metrics, command: str
+) -> None:
+    """Writes what is trained: spaces, command, settings, and the policy's graph."""
+    with contextlib.suppress(OSError):  # A full disk: others can do without.
+        save_spaces(run.spaces_file, *learner.spaces)
+        if command:
+            run.record_command(command, version())
+    metrics.config(config.model_dump(), command)
+    if not learner.step:
+        metrics.graph(graph_of(learner.policy, *learner.spaces))
 
 
 def _begin_episodes(learner: Learner) -> None:
@@ -110,15 +142,30 @@ def _begin_episodes(learner: Learner) -> None:
         learner.begin_episodes()
 
 
+def _draw(
+    config: Config, learner: Learner, final: FinalCheckpoint, draw: Callable[[], None]
+) -> None:
+    """Calls `draw` if a video is due, and at the last step; signals may interrupt it anywhere."""
+    if learner.due(config.video_interval) or learner.step >= config.steps:
+        with (
+            final.section("drawing"),
+            learner.time_shares.measuring("drawing"),
+            stop_signals.python_code(),
+        ):
+            draw()
+
+
 def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -> None:
     """Writes what is due after an iteration, and any restarts of environments."""
     step, due = learner.step, learner.due
+    console.move(step)
     metrics.restarts(step, learner.take_restarts())
     if due(config.checkpoint_interval) or due(config.log_interval):
         scalars = learner.report()
         metrics.scalars(step, scalars)
         console.update(step, scalars)
-    if due(config.histogram_interval):
+    is_first = step == config.num_envs * config.rollout_length  # To compare with.
+    if due(config.histogram_interval) or (config.histogram_interval and is_first):
         metrics.histograms(step, learner.arrays())
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from agents.adapters import envpool_env as env_pool
 from agents.backends.backend import make_backend
+from agents.command_line.installation import install_command
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config_file import load_config
 
@@ -23,7 +24,7 @@ def test_without_envpool_the_message_says_how_to_install_it(monkeypatch):
     with pytest.raises(UsageError) as raised:
         make_backend(load_config(env_backend="envpool")).check()
     assert "needs the package envpool" in str(raised.value)
-    assert "pip install 'agents[envpool]'" in str(raised.value)
+    assert install_command("envpool") in str(raised.value)
     assert len(str(raised.value).splitlines()) == 2
 
 

@@ -33,6 +33,13 @@ class VisualizeOptions(BaseModel):
     )
 
 
+class CompareOptions(BaseModel):
+    """Compares runs."""
+
+    runs: tuple[str, ...] = Field(title="RUN", min_length=1, description="Folders of runs.")
+    outdir: Path = Field(description="Directory.")
+
+
 def train(*arguments):
     return parse_command(
         TrainOptions,
@@ -45,6 +52,10 @@ def train(*arguments):
 
 def visualize(*arguments):
     return parse_command(VisualizeOptions, arguments, program="python -m visualize")
+
+
+def compare(*arguments):
+    return parse_command(CompareOptions, arguments, program="python -m compare")
 
 
 def refused(command, *arguments):
@@ -156,7 +167,6 @@ def test_unknown_arguments(arguments, message):
 
 
 def test_required_options():
-    assert refused(train) == "--logdir is required"
     assert refused(visualize).splitlines() == ["--logdir is required", "--outdir is required"]
 
 
@@ -174,6 +184,27 @@ def test_a_command_without_settings():
         == "--episodes: expected an integer of 1 or more, got '0'"
     )
     assert refused(visualize, *arguments, "--seed=0") == "unknown setting --seed"
+
+
+@pytest.mark.parametrize(
+    "arguments, runs",
+    [
+        (["a", "--outdir=x"], ("a",)),
+        (["--outdir", "x", "a", "b c"], ("a", "b c")),
+        (["a,b", "--outdir", "x", "[c]", "3"], ("a,b", "[c]", "3")),
+    ],
+)
+def test_arguments_without_a_name(arguments, runs):
+    assert compare(*arguments) == (CompareOptions(runs=runs, outdir=Path("x")), {})
+
+
+def test_arguments_without_a_name_are_required_and_are_no_option(capsys, monkeypatch):
+    assert refused(compare).splitlines() == ["RUN is required", "--outdir is required"]
+    assert refused(compare, "a", "--runs=b", "--outdir=x") == "unknown setting --runs"
+    assert refused(compare, "a", "--outdri=x") == "unknown setting --outdri; did you mean --outdir?"
+    text = printed_help(compare, capsys, monkeypatch)
+    assert text.startswith("usage: python -m compare RUN... --outdir=PATH [--option=value ...]")
+    assert re.search(r"\n  RUN +Folders of runs\. \(required\)\n", text)
 
 
 def test_help_shows_every_setting(capsys, monkeypatch):

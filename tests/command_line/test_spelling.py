@@ -4,9 +4,10 @@ from hypothesis import strategies
 from pydantic import BaseModel
 
 from agents.command_line.parser import parse_command
-from agents.command_line.spelling import PEER_NAMES, normalize, option_name
+from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
 from agents.settings.config import Config
+from agents.settings.peer_names import PEER_NAMES
 
 
 class Options(BaseModel):

@@ -18,8 +18,7 @@ from agents.errors import UsageError
 from agents.scripts import export as command
 from agents.spaces import flatten
 from tests.deployment import foreign
-from tests.deployment.test_trained_policy import batches
-from tests.deployment.untrained import KINDS, save_run
+from tests.deployment.untrained import KINDS, batches, save_run
 
 needs_onnx = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
@@ -109,7 +108,7 @@ def test_mistakes_are_named_and_leave_nothing(tmp_path, monkeypatch):
         export_policy(run, out, checkpoint="7")
     with monkeypatch.context() as patch:
         patch.setattr(importlib.util, "find_spec", lambda name: None)
-        with pytest.raises(UsageError, match="needs the package tf2onnx"):
+        with pytest.raises(UsageError, match="needs the package tf2onnx.*\n.*install -e .*onnx"):
             export_policy(run, out, "onnx")
     with monkeypatch.context() as patch:
         patch.setattr(tf.saved_model, "save", lambda *_, **__: 1 / 0)

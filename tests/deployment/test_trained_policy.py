@@ -15,12 +15,12 @@ from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.policy import Policy
 from agents.policies.recurrent import reset_state
 from agents.settings.config_file import load_config
-from agents.spaces import element, flatten, pack
+from agents.spaces import element, flatten
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import CartPole, InGraphTensorEnv
 from agents.vector.batch_env import BatchEnv
-from tests.deployment.untrained import KINDS, save_run
+from tests.deployment.untrained import KINDS, batches, save_run
 
 
 @pytest.fixture
@@ -39,13 +39,6 @@ def save(path, envs, *seeds):
         policy = Policy(envs.single_observation_space, envs.single_action_space, config)
         Checkpoints(run.checkpoints, policy.variables()).save(step)
     return run
-
-
-def batches(space, num, seed=0):
-    """A batch of random elements, leaves [num, ...]; unbounded numbers are normal."""
-    space.seed(seed)
-    rows = [flatten(space, space.sample()) for _ in range(num)]
-    return pack(space, [np.stack(column) for column in zip(*rows, strict=True)])
 
 
 def expected_actions(kind, run, observs):

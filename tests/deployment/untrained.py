@@ -8,6 +8,7 @@ from gymnasium import spaces
 from agents.deployment.space_json import save_spaces
 from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
+from agents.spaces import flatten, pack
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
 from agents.types import Space
@@ -77,3 +78,10 @@ def save_run(kind, folder):
             variable.assign_add(noise.astype(variable.dtype.as_numpy_dtype))
     Checkpoints(run.checkpoints, policy.variables()).save(1)
     return run
+
+
+def batches(space, num, seed=0):
+    """A batch of random elements, leaves [num, ...]; unbounded numbers are normal."""
+    space.seed(seed)
+    rows = [flatten(space, space.sample()) for _ in range(num)]
+    return pack(space, [np.stack(column) for column in zip(*rows, strict=True)])

@@ -1,10 +1,13 @@
+import sys
+
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from agents.distributions.factory import make_action_distribution
 from agents.distributions.gaussian import ParametricGaussian
-from agents.errors import UnsupportedSpaceError
+from agents.distributions.joint import ParametricJoint
+from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config_file import load_config
 from tests.distributions.cases import BOX, every_distribution
 
@@ -53,6 +56,25 @@ def test_errors_name_unsupported_spaces(space):
     with pytest.raises(UnsupportedSpaceError) as caught:
         make_action_distribution(space, load_config("default"))
     assert str(space) in str(caught.value)
+
+
+def test_functions_of_users_make_distributions_over_every_box(monkeypatch, tmp_path):
+    text = "from agents.distributions.gaussian import ParametricGaussian\n"
+    text += (
+        "def narrow(space, config): return ParametricGaussian(space, config.initial_log_std - 1)\n"
+    )
+    text += "def wrong(space, config): return space\n"
+    (tmp_path / "users_policies.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    config = load_config("default", policy="users_policies:narrow", initial_log_std=-0.5)
+    assert make_action_distribution(BOX, config).parameters[1].initial == -1.5
+    whole = spaces.Dict(choice=spaces.Discrete(2), force=BOX)
+    assert isinstance(make_action_distribution(whole, config), ParametricJoint)
+    for name, words in [("wrong", "without parameters, noise_size"), ("missing", "no 'missing'")]:
+        config = load_config("default", policy=f"users_policies:{name}")
+        with pytest.raises(UsageError, match=words):
+            make_action_distribution(BOX, config)
+    monkeypatch.delitem(sys.modules, "users_policies")
 
 
 def test_correlated_noise_needs_gaussian_policies():

@@ -8,6 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
+from agents.command_line.installation import install_command
 from agents.environments.registration import find_spec, make_env
 from agents.errors import UsageError
 
@@ -103,24 +104,24 @@ class TestFindSpec:
         assert len(str(caught.value).splitlines()) <= 3
 
     @pytest.mark.parametrize(
-        "env, package, command",
+        "env, package, extra",
         [
-            ("HalfCheetah-v5", "mujoco", "pip install 'agents[mujoco]'"),
-            ("HalfCheetah-v4", "mujoco", "pip install 'agents[mujoco]'"),
-            ("LunarLander-v3", "Box2D", "pip install 'agents[box2d]'"),
-            ("ALE/Pong-v5", "ale_py", "pip install 'agents[atari]'"),
-            ("dm_control/cheetah/run", "dm_control", "pip install 'agents[dm-control]'"),
-            ("HalfCheetahBulletEnv-v0", "pybullet", "pip install 'agents[bullet]'"),
-            ("MiniGrid-Empty-5x5-v0", "minigrid", "pip install 'agents[minigrid]'"),
+            ("HalfCheetah-v5", "mujoco", "mujoco"),
+            ("HalfCheetah-v4", "mujoco", "mujoco"),
+            ("LunarLander-v3", "Box2D", "box2d"),
+            ("ALE/Pong-v5", "ale_py", "atari"),
+            ("dm_control/cheetah/run", "dm_control", "dm-control"),
+            ("HalfCheetahBulletEnv-v0", "pybullet", "bullet"),
+            ("MiniGrid-Empty-5x5-v0", "minigrid", "minigrid"),
         ],
     )
-    def test_missing_packages(self, env, package, command, monkeypatch):
+    def test_missing_packages(self, env, package, extra, monkeypatch):
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(UsageError) as caught:
             find_spec(env)
         first, second = str(caught.value).splitlines()
         assert first == f"environment '{env}' needs the package {package}, which is not installed"
-        assert second == command
+        assert second == install_command(extra)
 
     def test_environment_of_a_module(self, module):
         name = module(
@@ -226,6 +227,6 @@ def test_what_workers_import_does_not_import_tensorflow():
 
 
 def test_what_workers_import_does_not_import_pydantic():
-    modules = "agents.environments.registration, agents.environments.video"
+    modules = "agents.environments.registration, agents.environments.drawing.video"
     code = f"import sys, {modules}; sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from agents.storage.event_files import _masked_crc32c
+from agents.tracking.event_files import masked_crc32c
 
 HUGE = 10**11  # Bytes that a sparse file seems to have.
 
@@ -331,7 +331,7 @@ def events_are_sparse(target):
 def events_promise_terabytes(target):
     length = struct.pack("<Q", 2**42)
     with target.event_file().open("ab") as file:
-        file.write(length + struct.pack("<I", _masked_crc32c(length)) + b"rest")
+        file.write(length + struct.pack("<I", masked_crc32c(length)) + b"rest")
 
 
 def events_are_zeros(target):

@@ -6,8 +6,8 @@ import numpy as np
 
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint import Checkpoints
-from agents.storage.metrics import Metrics
 from agents.storage.run_directory import RunDirectory
+from agents.tracking.metrics import Metrics
 
 INTERVAL = 10
 

@@ -13,7 +13,7 @@ import pytest
 from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import Command, cpu_seconds
 from tests.faults.figures import record

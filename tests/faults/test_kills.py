@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import ROOT, Command, kill, processes_with
 from tests.faults.figures import record

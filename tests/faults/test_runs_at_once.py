@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agents.settings.config_file import load_config
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import ROOT, Command, kill, processes_with
 from tests.faults.figures import record

@@ -10,7 +10,7 @@ import pytest
 
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.vector.batch_env import make_batch_env
 from tests.faults.figures import record

@@ -7,6 +7,8 @@ from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
 from agents.graph.algorithm import Algorithm, Report
+from agents.ppo.loss import Loss
+from agents.ppo.ppo import PPO
 from tests.ppo.agent import Agent
 from tests.ppo.numpy_update import numeric_gradient
 from tests.ppo.reachable import reachable_variables
@@ -50,6 +52,29 @@ def numpy_loss(parameters, arrays, config):
     return total, {"policy": policy_loss, "value": value_loss, "entropy": entropy}
 
 
+class ZeroLoss(Loss):
+    """A loss whose policy term is 0."""
+
+    def policy_loss(self, log_prob, old_log_prob, advantage, clip_ratio):
+        assert log_prob.shape == old_log_prob.shape == advantage.shape
+        return 0.0 * tf.reduce_mean(log_prob) + 7.0 * clip_ratio
+
+
+class ValuesOnly(PPO):
+    loss_class = ZeroLoss
+
+
+def test_subclasses_may_have_another_objective():
+    agent = Agent(random_envs(1), 10, clip_ratio=0.1, learning_rate=0.1)
+    agent.ppo = ValuesOnly(agent.batch_env, agent.config)
+    before = agent.variables()
+    metrics = agent.iterate().scalars
+    assert metrics["losses/policy"] == pytest.approx(0.7)
+    changed = {name for name, value in agent.variables().items() if (value != before[name]).any()}
+    assert "network/value/output/kernel" in changed
+    assert not any(name.startswith("network/policy") for name in changed)
+
+
 def test_a_whole_update_equals_plain_numpy():
     rate, epsilon, limit = 0.01, 1e-5, 0.05
     agent = Agent(
@@ -85,7 +110,7 @@ def test_a_whole_update_equals_plain_numpy():
                 report.scalars[f"losses/{name}"], number, rtol=1e-4, atol=1e-5
             )
         for name in names:
-            reported = report.arrays[f"gradients/{name.removeprefix('network/')}"]
+            reported = report.arrays[f"weight_gradients/{name.removeprefix('network/')}"]
             np.testing.assert_allclose(reported, gradient[name], rtol=1e-3, atol=1e-4)
             clipped = gradient[name] * limit / norm
             first[name] = 0.9 * first[name] + 0.1 * clipped

@@ -346,7 +346,7 @@ def test_batches_have_the_documented_shapes(kind):
     # Tags of histograms and their numbers.
     assert arrays["rollout/reward"].shape == [12]
     np.testing.assert_allclose(
-        arrays["normalizers/observ_mean"],
+        arrays["statistics/observ_mean"],
         np.mean(experience.rollout.observ, axis=(0, 1)),
         rtol=1e-4,
         atol=1e-6,

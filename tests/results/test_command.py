@@ -53,16 +53,16 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     assert row["curves"]["returns"][0] == [-1200.12, *[-300] * 8, -150]
     assert row["command"] == "python scripts/results.py pendulum --seeds=3 --at-once=1"
     [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
-    for cell in (
-        "100,000",
-        "-166.7 ± 17.0",
-        "-190.0",
-        "-150.0",
-        "-172.2 (100k)",
-        "reached | CleanRL, RL-Zoo",
-        "-1142 (8M)",
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["[pendulum]", "100k", "3", "-166.7 ± 17.0", "-172.2 (100k)", "reached"]
+    assert "[pendulum]: #pendulum" in text.splitlines()
+    for sentence in (
+        "Pendulum-v1, 100,000 steps: -166.7 ± 17.0, from -190.0 to -150.0.",
+        "Published: CleanRL -1142 (8M), RL-Zoo -172.2 ± 104.2 (100k).",
+        "As good as: CleanRL, RL-Zoo.",
+        "Target -172.2 (100k): reached.",
     ):
-        assert f"| {cell} |" in line
+        assert sentence in text.splitlines()
     assert "1 of 1 targets are reached. None is missed." in text
     assert "![Learning curves of pendulum](results/pendulum.png)" in text
 
@@ -80,7 +80,7 @@ def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
             ["CleanRL"],
         )
         assert "0 of 1 targets are reached. **Missed: [pendulum](#pendulum).**" in text
-        assert "**MISSED** |" in text
+        assert "**MISSED** |" in text and "Target -172.2 (100k): **MISSED**." in text
         assert "A larger network was\ntried.\n" in text
 
 
@@ -186,3 +186,10 @@ def test_a_run_that_fails_keeps_its_row_and_the_others_are_written(monkeypatch, 
     error = capsys.readouterr().err
     assert "pendulum, seed 0 failed:" in error and "not a folder" in error
     assert set(json.loads((tmp_path / "results" / "results.json").read_text())) == {"cartpole"}
+
+
+def test_the_table_fits_a_screen():
+    lines = (command.ROOT / "RESULTS.md").read_text().partition("\n## ")[0].splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) > 20 and max(map(len, table)) <= 100
+    assert len(set(map(len, table))) == 1  # Columns are aligned.

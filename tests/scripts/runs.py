@@ -11,7 +11,7 @@ from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint import fingerprint
 from agents.storage.checkpoint_files import read_manifest
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
 SMALL = {
@@ -45,23 +45,28 @@ def hashes(run):
     }
 
 
+def depends_on_clock(tag):
+    return tag == "wall_time" or tag.startswith(("perf/", "time/"))
+
+
 def rows(run):
     """What was logged, except for what depends on the clock."""
     return [
-        {
-            tag: value
-            for tag, value in row.items()
-            if tag != "wall_time" and not tag.startswith("perf/")
-        }
+        {tag: value for tag, value in row.items() if not depends_on_clock(tag)}
         for row in read_metrics(run.metrics_file)
     ]
 
 
 def events(folder):
-    """Steps by tag, except for what every process writes at its start."""
+    """Steps by tag, except for what depends on the clock or is written by every process."""
     accumulator = EventAccumulator(str(folder), {"tensors": 0})
     accumulator.Reload()
-    tags = [tag for tag in accumulator.Tags()["tensors"] if tag != "configuration"]
+    tags = [
+        tag
+        for tag in accumulator.Tags()["tensors"]
+        if tag not in ("configuration", "command")
+        and (tag.startswith("perf/") or not depends_on_clock(tag))
+    ]
     return {tag: [event.step for event in accumulator.Tensors(tag)] for tag in tags}
 
 

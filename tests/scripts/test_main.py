@@ -13,6 +13,11 @@ from agents.scripts.main import COMMANDS, dispatch
 def test_every_command_is_one_of_the_scripts(capsys):
     scripts = {path.stem for path in Path(agents.__file__).parent.glob("scripts/*.py")}
     assert set(COMMANDS) == scripts - {"__init__", "main"}
+    dispatch(["completion", "bash"])
+    cases = capsys.readouterr().out
+    assert all(
+        f'"{name}") echo "--help --version' in cases for name in {*COMMANDS} - {"completion"}
+    )
     for name in COMMANDS:
         with pytest.raises(SystemExit) as caught:
             dispatch([name, "--help"])
@@ -56,3 +61,10 @@ def test_the_version_names_what_numbers_depend_on(arguments, capsys):
         r"Python 3\.",
     ):
         assert re.search(pattern, line)
+
+
+def test_presets_are_listed_without_other_options(capsys):
+    dispatch(["train", "--list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["preset", "environment"]
+    assert ["lunar_lander", "LunarLander-v3", "box2d"] in [line.split()[:3] for line in lines]

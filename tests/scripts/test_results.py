@@ -18,7 +18,9 @@ def test_writes_the_report_from_any_directory(tmp_path):
     (tmp_path / "results" / "results.json").write_text(json.dumps({"acrobot": row}))
     process = run_script("--outdir=.", cwd=tmp_path)
     assert process.returncode == 0, process.stderr
-    assert "| [acrobot](#acrobot) | Acrobot-v1 | 500,000 |" in (tmp_path / "RESULTS.md").read_text()
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "| [acrobot] |  500k |     2 | -75.0 ± 5.0 |" in text
+    assert "Acrobot-v1, 500,000 steps: -75.0 ± 5.0, from -80.0 to -70.0." in text
 
 
 def test_mistakes_are_one_error_line(tmp_path):

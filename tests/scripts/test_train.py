@@ -12,11 +12,12 @@ from gymnasium import spaces
 
 from agents.errors import UsageError
 from agents.scripts.train import train
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import (
     assert_equal_runs,
     children,
+    depends_on_clock,
     events,
     finish,
     hashes,
@@ -80,8 +81,9 @@ def test_yields_the_score_of_every_evaluation(pendulum):
 
 def test_a_run_directory_holds_the_documented_files(pendulum):
     run, scores = pendulum
+    [settings] = run.path.glob("events.out.tfevents.*")  # For TensorBoard's HParams page.
     assert {path.name for path in run.path.iterdir()} == {
-        "config.yaml", "spaces.json", "metrics.jsonl", "checkpoints", "train", "eval", "lock"
+        "config.yaml", "spaces.json", "metrics.jsonl", "checkpoints", "train", "eval", "lock", settings.name
     }  # fmt: skip
     assert run.load_config() == small()
     best = 1000 * (1 + int(np.argmax(scores)))
@@ -102,11 +104,15 @@ def test_metrics_have_the_documented_scalars(pendulum, cartpole):
         "gradient_norm",
         "epochs",
     }
+    parts = ("environments", "acting", "learning", "logging", "evaluation", "saving")
+    shares = {f"time/{name}" for name in parts}
     always = {
         "step", "wall_time", "perf/steps_per_second", "schedule/learning_rate", *(f"losses/{name}" for name in losses)
     }  # fmt: skip
     episode = {"episode/return", "episode/length"}
-    evaluation = {"step", "wall_time", "eval/return_mean", "eval/return_std", "eval/length_mean"}
+    evaluation = {
+        "step", "wall_time", "eval/return_mean", "eval/return_std", "eval/length_mean", "eval/episodes"
+    }  # fmt: skip
     logged = read_metrics(pendulum[0].metrics_file)
     # Logged every 400 steps, and at checkpoints. Episodes of 200 steps are cut by checkpoints, but
     # not by evaluations.
@@ -114,10 +120,16 @@ def test_metrics_have_the_documented_scalars(pendulum, cartpole):
         (400, always), (600, always), (800, always), (1000, evaluation), (1200, always), (1600, always),
         (1800, always), (2000, always), (2000, evaluation),
     ]  # fmt: skip
-    assert [(row["step"], set(row)) for row in logged] == expected
+    assert [(row["step"], set(row) - shares) for row in logged] == expected
+    assert all(
+        set(row) & shares >= {"time/learning", "time/acting"} for row in logged if always < set(row)
+    )
+    assert all(
+        0.5 < sum(row[tag] for tag in shares & set(row)) <= 1 for row in logged if always < set(row)
+    )
     assert all(np.isfinite(list(row.values())).all() for row in logged)
     logged = read_metrics(cartpole[0].metrics_file)
-    assert all(set(row) in (always | episode, evaluation) for row in logged)
+    assert all(set(row) - shares in (always | episode, evaluation) for row in logged)
 
 
 def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartpole):
@@ -125,8 +137,9 @@ def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartp
         logged = read_metrics(run.metrics_file)
         scalars = {tag for row in logged for tag in row} - {"step", "wall_time"}
         train_events, eval_events = events(run.train_events), events(run.eval_events)
-        assert set(eval_events) == {tag for tag in scalars if tag.startswith("eval/")}
-        assert eval_events["eval/return_mean"] == [
+        # In the charts of the training episodes.
+        assert set(eval_events) == {"episode/return", "episode/length", "eval/return_std"}
+        assert eval_events["episode/return"] == [
             row["step"] for row in logged if "eval/return_mean" in row
         ]
         assert train_events["losses/value"] == [
@@ -139,11 +152,11 @@ def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartp
         assert {tag for tag in histograms if tag.startswith("rollout/")} == {
             f"rollout/{name}" for name in rollout
         }
-        for kind in ("weights", "gradients"):
+        for kind in ("weights", "weight_gradients"):
             groups = {tag.split("/")[1] for tag in histograms if tag.startswith(f"{kind}/")}
             assert groups == {"policy", "value"}
         assert train_events["rollout/advantage"] == (
-            [800, 1600, 2000] if run is pendulum[0] else [800, 1200]
+            [200, 800, 1600, 2000] if run is pendulum[0] else [200, 800, 1200]
         )
 
 
@@ -198,13 +211,23 @@ def test_killed_runs_with_other_backends_resume_as_if_they_had_never_stopped(
     assert_equal_runs(killed, never_stopped)
 
 
+def test_leaving_the_loop_saves_the_last_iteration(cartpole, tmp_path):
+    for score in train(small("cartpole"), tmp_path / "run"):
+        if score.step == 800:
+            break
+    del score
+    run = RunDirectory(tmp_path / "run")
+    assert run.checkpoint("last").name == "step-800"
+    assert [score.step for score in train(small("cartpole"), run.path)] == [1200]
+
+
 def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
-    run = RunDirectory(tmp_path)
-    training = train(small("cartpole"), run)
+    left = RunDirectory(tmp_path / "left")
+    training = train(small("cartpole"), left)
     assert [next(training), next(training)] == cartpole[1][:2]
     training.close()
+    run = rewound(left, tmp_path / "run", 600)  # The scheduled checkpoint.
     damage(run)
-    # From the checkpoint after the first evaluation.
     assert finish(small("cartpole"), run) == cartpole[1][1:]
     assert_equal_runs(run, cartpole[0])
     before = hashes(run), rows(run)
@@ -337,7 +360,7 @@ def test_unknown_info_keys_issue_a_warning_with_the_known_ones(racing, tmp_path)
 FIRST_METRICS = """
 import json, os, sys
 from agents.scripts.train import train
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
 assert "XLA_FLAGS" not in os.environ
@@ -362,6 +385,6 @@ def test_xla_optimizations_change_metrics_by_rounding_only(pendulum, tensor_pend
         optimized, plain = json.loads(line), read_metrics(other.metrics_file)[0]
         assert optimized["step"] == plain["step"] == 400 and "losses/policy" in plain
         assert optimized.keys() == plain.keys()
-        for tag in plain.keys() - {"wall_time", "perf/steps_per_second"}:
+        for tag in (tag for tag in plain if not depends_on_clock(tag)):
             assert np.isfinite(optimized[tag])
             np.testing.assert_allclose(optimized[tag], plain[tag], rtol=1e-3, atol=1e-5)

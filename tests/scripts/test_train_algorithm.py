@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agents.scripts.train import main
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import assert_equal_runs, events, hashes, rewound
 
@@ -40,10 +40,10 @@ def test_metrics_checkpoints_and_events_are_written(run):
     assert all(np.isfinite(list(row.values())).all() for row in logged)
     assert logged[-1]["eval/return_mean"] > 8  # No episode is shorter.
     assert {"step-1600.npz", "step-3200.npz"} < set(hashes(run))
-    assert events(run.eval_events)["eval/return_mean"] == [1600, 3200]
+    assert events(run.eval_events)["episode/return"] == [1600, 3200]
     train_events = events(run.train_events)
     assert train_events["losses/value"] == [800, 1600, 2400, 3200]
-    assert train_events["rollout/advantage"] == [1600, 3200]
+    assert train_events["rollout/advantage"] == [200, 1600, 3200]
 
 
 def test_it_learns_from_its_rollouts(run):

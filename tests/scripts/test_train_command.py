@@ -16,7 +16,7 @@ from agents.command_line.parser import parse_command
 from agents.scripts.train import TrainOptions, main
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.faulty_toys import FaultyEnv
 from tests.scripts.runs import SMALL, assert_equal_runs

@@ -29,8 +29,8 @@ class Hanging(gymnasium.Env):
     observation_space = spaces.Box(-1, 1, (2,), np.float32)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, hang_at):
-        self.left = hang_at
+    def __init__(self, hang_at, render_mode=None):
+        self.left, self.render_mode = hang_at, render_mode
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -47,6 +47,14 @@ class Hanging(gymnasium.Env):
 
 gymnasium.register("Hanging-v0", Hanging)
 """
+# Rendering takes forever.
+SLOW_TO_DRAW = """
+    metadata = {"render_modes": ["rgb_array"]}
+
+    def render(self):
+        print("drawing", file=sys.stderr, flush=True)
+        time.sleep(60)
+"""
 LONG_CALLS = [
     "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
     "--minibatch-size=1024", "--epochs=10", "--steps=1000000000",
@@ -56,7 +64,9 @@ LONG_CALLS = [
 
 def start(folder, arguments, line):
     """Starts training and waits until it prints a line that contains `line`."""
+    head, register = HANGING.rsplit("\n\n", 1)
     (folder / "hanging.py").write_text(HANGING)
+    (folder / "drawn.py").write_text(f"{head}\n{SLOW_TO_DRAW}\n{register}")
     process = subprocess.Popen(
         [sys.executable, "-m", "agents.scripts.train", "--logdir=logs", *arguments],
         stdout=subprocess.DEVNULL,
@@ -105,6 +115,12 @@ def test_training_with_a_hung_environment_stops(tmp_path, signum, env_backend):
     arguments = [*SMALL, *hang, f"--env-backend={env_backend}"]
     process = start(tmp_path, arguments, "hanging")
     assert check_stopped(process, tmp_path, signum, [150]) < 15
+
+
+def test_drawing_a_frame_strip_stops(tmp_path):
+    arguments = ["--env=drawn:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--steps=100"]
+    process = start(tmp_path, [*SMALL, *arguments], "drawing")
+    assert check_stopped(process, tmp_path, signal.SIGINT, [100]) < 15
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import gymnasium
 import imageio_ffmpeg
 import numpy as np
 import pytest
@@ -14,8 +15,8 @@ from agents.command_line import reports
 from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
-from agents.settings.config_file import load_config, save_config
-from agents.storage.metrics import read_metrics
+from agents.settings.config_file import load_config
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
 SMALL = dict(
@@ -90,13 +91,6 @@ def test_a_run_in_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
     assert report["logged"] is None  # Gymnasium's environments start other episodes.
     _, frames = read(tmp_path / "videos" / "episode-00.mp4")
     assert len(frames) == 21
-    text = run.config_file.read_text()
-    assert "env: Pendulum-v1" in text
-    run.config_file.write_text(text.replace("env: Pendulum-v1", "env: Pong-v5"))
-    with pytest.raises(
-        UsageError, match="Pong-v5(?s:.*)'envpool' is rendered in Gymnasium's environment"
-    ):
-        visualize(run, tmp_path / "videos", episodes=1)
 
 
 def test_the_best_checkpoint(run, tmp_path):
@@ -128,12 +122,36 @@ def test_a_run_in_tensorflow_is_drawn_in_gymnasiums_environment(tmp_path):
     report = visualize(run, tmp_path / "out", episodes=3)
     assert report["logged"] is None  # Gymnasium's environments start other episodes.
     assert len(read(tmp_path / "out" / "episode-02.mp4")[1]) == report["episodes"][2]["length"] + 1
-    save_config(run.load_config().model_copy(update={"env": "Nowhere-v0"}), run.config_file)
-    with pytest.raises(
-        UsageError, match="'Nowhere-v0'(?s:.*)'tf' is rendered in Gymnasium's environment"
-    ) as caught:
-        visualize(run, tmp_path / "out")
-    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_an_environment_in_tensorflow_only_has_the_scores_of_its_evaluation(tmp_path, monkeypatch):
+    run = trained(tmp_path / "run", "cartpole", env_backend="tf", steps=1000, minibatch_size=50)
+    monkeypatch.delitem(gymnasium.registry, "CartPole-v1")
+    with pytest.warns(UserWarning, match="'tf' is rendered in Gymnasium's environment"):
+        report = visualize(run, tmp_path / "out")
+    assert report["logged"] == {name: report[name] for name in report["logged"]}
+    assert sorted(os.listdir(tmp_path / "out")) == ["curves.png", "scores.json"]
+
+
+def test_arguments_of_the_environment_can_be_replaced(run, tmp_path):
+    report = visualize(run, tmp_path, episodes=3, env_kwargs={"g": 0.0})
+    assert report["logged"] is None
+    assert report["return_mean"] != logged(run, 3000)["return_mean"]
+    same = visualize(run, tmp_path, episodes=3, env_kwargs={})
+    assert same["logged"] == logged(run, 3000)
+
+
+def test_a_film_shows_the_policy_before_training_and_at_each_checkpoint(run, tmp_path, capsys):
+    main([f"--logdir={run.path}", f"--outdir={tmp_path}", "--episodes=1", "--film"])
+    assert "Wrote 1 video, film.mp4, scores.json and curves.png to" in capsys.readouterr().out
+    (_, _, fps), frames = read(tmp_path / "film.mp4")
+    scenes = frames.reshape(3, 41 + 30, 544, 500, 3)  # Steps 0, 2000, 3000; a pause of a second.
+    assert fps == 30
+    for scene in scenes:
+        pixels = scene.astype(float)
+        assert abs(pixels[0, 50:] - scenes[0, 0, 50:]).mean() < 1  # The same start.
+        assert abs(pixels[0, :44] - pixels[40, :44]).max() > 100  # The return.
+    assert abs(scenes[0, 40, 50:].astype(float) - scenes[2, 40, 50:]).mean() > 1
 
 
 def test_number_of_episodes(run, tmp_path):
@@ -254,6 +272,9 @@ def errors(arguments, cwd):
         (["--logdir={run}", "--outdir=file/out"], "is not a folder"),
         (["--logdir={run}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
         (["--logdir={run}", "--outdir=out", "--episode=3"], "did you mean --episodes"),
+        (["--logdir={run}", "--outdir=out", "--camera=side"], "'Pendulum-v1' has no cameras"),
+        (["--logdir={run}", "--outdir=out", "--env-kwargs=g"], "--env-kwargs: expected a dict"),
+        (["--logdir={run}", "--outdir=out", '--env-kwargs={{"h":1}}'], "does not take them: .*'h'"),
     ],
 )
 def test_invalid_arguments_end_with_a_message(run, tmp_path, arguments, message):
@@ -261,6 +282,40 @@ def test_invalid_arguments_end_with_a_message(run, tmp_path, arguments, message)
     given = [argument.format(run=run.path, log=run.path.parent) for argument in arguments]
     text = errors(given, tmp_path)
     assert re.search(message, text), text
+
+
+SIZED = """
+import gymnasium
+import numpy as np
+
+class Sized(gymnasium.Env):
+    metadata = {"render_modes": ["rgb_array"]}
+    action_space = gymnasium.spaces.Box(-2, 2, [1])
+    def __init__(self, size=3, high=1, render_mode=None):
+        self.render_mode = render_mode
+        self.observation_space = gymnasium.spaces.Box(-1, high, [size])
+    def reset(self, seed=None, options=None):
+        return self.observation_space.low, {}
+    def step(self, action):
+        return self.observation_space.low, 1.0, True, False, {}
+    def render(self):
+        return np.zeros([16, 16, 3], np.uint8)
+
+gymnasium.register("Sized-v0", Sized)
+"""
+
+
+def test_arguments_must_leave_the_spaces_as_the_policy_knows_them(tmp_path, run, monkeypatch):
+    (tmp_path / "sized.py").write_text(SIZED)
+    monkeypatch.syspath_prepend(tmp_path)
+    sized = copied(run, tmp_path / "logs" / "run", env="sized:Sized-v0")
+    sized.spaces_file.unlink()
+    with pytest.raises(
+        UsageError, match=r"--env-kwargs: .* observations of Box.*\(3,\)(?s:.*)\(4,\)"
+    ):
+        visualize(sized, tmp_path / "out", episodes=1, env_kwargs={"size": 4})
+    report = visualize(sized, tmp_path / "out", episodes=1, env_kwargs={"high": 2})
+    assert report["return_mean"] == 1.0
 
 
 def test_zero_episodes_raise(run, tmp_path):
@@ -275,26 +330,38 @@ def test_a_run_without_checkpoints_ends_with_a_message(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_an_environment_without_frames_ends_with_a_message(tmp_path, run):
-    (tmp_path / "blind.py").write_text(BLIND)
-    blind = copied(run, tmp_path / "logs" / "run", env="blind:Blind-v0")
-    message = errors([f"--logdir={blind.path}", "--outdir=out"], tmp_path)
-    assert (
-        "'Blind-v0' can't be recorded: it has no rgb_array rendering, which gives pixels (only ansi)"
-        in message
-    )
-
-
-def test_an_environment_that_fails_to_render_raises(tmp_path, run, monkeypatch):
-    (tmp_path / "broken.py").write_text(
-        BLIND.replace("Blind", "Broken").replace("ansi", "rgb_array")
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize(
+    "name, modes, reason",
+    [
+        ("Blind", "ansi", "it has no rgb_array rendering, which gives pixels (only ansi)"),
+        (
+            "Broken",
+            "rgb_array",
+            "environment 'Broken-v0' can't be rendered: RuntimeError: no paint",
+        ),
+    ],
+)
+def test_an_environment_that_cannot_be_drawn_has_scores_and_curves(
+    tmp_path, run, monkeypatch, capfd, name, modes, reason
+):
+    (tmp_path / f"{name.lower()}.py").write_text(
+        BLIND.replace("Blind", name).replace("ansi", modes)
     )
     monkeypatch.syspath_prepend(tmp_path)
-    broken = copied(run, tmp_path / "logs" / "run", env="broken:Broken-v0")
-    with pytest.raises(
-        UsageError, match="^environment 'Broken-v0' can't be rendered: RuntimeError: no paint$"
-    ):
-        visualize(broken, tmp_path / "out")
+    blind = copied(run, tmp_path / "logs" / "run", env=f"{name.lower()}:{name}-v0")
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "film.mp4").write_bytes(b"of an earlier call")
+    reports.run(main, [f"--logdir={blind.path}", f"--outdir={out}", "--episodes=2", "--film"])
+    printed = capfd.readouterr()
+    assert printed.out.startswith(f"Wrote scores.json and curves.png to {out}\n")
+    [line] = printed.err.splitlines()
+    assert line.startswith("warning: no videos, but scores and curves: ") and line.endswith(reason)
+    assert sorted(os.listdir(out)) == ["curves.png", "scores.json"]
+    report = json.loads((out / "scores.json").read_text())
+    assert report["return_mean"] == 3.0 and report["length_mean"] == 3
+    assert [episode["video"] for episode in report["episodes"]] == [None, None]
 
 
 FAILING = """
@@ -340,7 +407,11 @@ class Blind(gymnasium.Env):
     def __init__(self, render_mode=None):
         self.render_mode = render_mode
     def reset(self, seed=None, options=None):
+        self.left = 3
         return self.observation_space.low, {}
+    def step(self, action):
+        self.left -= 1
+        return self.observation_space.low, 1.0, not self.left, False, {}
     def render(self):
         raise RuntimeError("no paint")
 
@@ -362,7 +433,7 @@ def copied(run, path, **settings):
 )
 def test_mujoco(tmp_path):
     run = trained(tmp_path / "run", "cheetah", max_episode_steps=20, minibatch_size=50, steps=1000)
-    report = visualize(run, tmp_path / "out")
+    report = visualize(run, tmp_path / "out", camera="track")
     assert report["logged"] == {name: report[name] for name in report["logged"]}
     frames = read(tmp_path / "out" / "episode-02.mp4")[1]
     assert frames.shape == (21, 480, 480, 3)

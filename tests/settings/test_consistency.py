@@ -47,8 +47,10 @@ def test_unknown_networks(refused):
     ]
 
 
-@pytest.mark.parametrize("setting, known", [("algorithm", "ppo"), ("network", "impala")])
-def test_algorithm_and_network_may_be_entry_points(setting, known):
+@pytest.mark.parametrize(
+    "setting, known", [("algorithm", "ppo"), ("network", "impala"), ("policy", "beta")]
+)
+def test_some_settings_may_be_entry_points(setting, known):
     for name in (known, "my_module:Name", "my_package.my_module:name"):
         assert getattr(load_config(**{setting: name}), setting) == name
 
@@ -58,3 +60,9 @@ def test_restarts_need_environments_of_gymnasium(backend, refused):
     lines = refused(env_backend=backend, env_restarts={"limit": 1})
     assert lines[0] == f"env_restarts: environments with env_backend '{backend}' can't be restarted"
     assert load_config(env_backend=backend, env_restarts={"limit": 0}).env_restarts.limit == 0
+
+
+@pytest.mark.parametrize("backend", ["tf", "envpool"])
+def test_reset_options_need_environments_of_gymnasium(backend, refused):
+    lines = refused(env_backend=backend, reset_options={"level": 1})
+    assert lines[0] == f"reset_options: environments with env_backend '{backend}' take none"

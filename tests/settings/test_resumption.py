@@ -15,9 +15,11 @@ OTHER = {
     "info_keys": ["speed"],
     "num_processes": 1,
     "on_nonfinite": "skip",
+    "reset_options": {"level": 7},
     "start_timeout": 7,
     "step_timeout": 7,
     "threads": 2,
+    "video_interval": 7,
 }
 
 

@@ -12,6 +12,27 @@ from agents.shared_memory.channel import Channel, ChannelClosed, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
 
+@pytest.fixture(params=["ordered", "rings only"], autouse=True)
+def writes(request, monkeypatch):
+    """Both kinds of processors; on those whose writes have no order, rings carry the counters."""
+    monkeypatch.setattr(channels, "ORDERED_WRITES", request.param == "ordered")
+    return request.param
+
+
+def test_a_counter_without_order_counts_as_far_as_it_was_received(monkeypatch):
+    monkeypatch.setattr(channels, "ORDERED_WRITES", False)
+    with pair() as (parent, worker):
+        worker.words[channels.WORKER_COUNT] = 5  # May be visible before what was written before.
+        assert not parent.has_count(1)
+        for count in (1, 2):
+            worker.set_count(count)
+        assert parent.has_count(2) and not parent.has_count(3)
+        worker._doorbell.send(b"\7\0\0")  # A part of a ring.
+        assert not parent.has_count(3)
+        worker._doorbell.send(b"\0\0\0\0\0")
+        assert parent.has_count(7)
+
+
 def after(seconds):
     """A deadline in so many seconds."""
     return time.monotonic() + seconds
@@ -127,7 +148,8 @@ def test_a_higher_count_ends_the_wait():
         worker.wait_count(1, deadline=after(0))
 
 
-def test_a_lost_ring_delays_only_briefly():
+def test_a_lost_ring_delays_only_briefly(monkeypatch):
+    monkeypatch.setattr(channels, "ORDERED_WRITES", True)  # Otherwise every turn rings.
     with pair() as (parent, worker):
 
         def count_without_ringing():

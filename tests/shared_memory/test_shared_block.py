@@ -11,7 +11,10 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_mappings_share_their_bytes():
+@pytest.mark.parametrize("memfd", [True, False])
+def test_mappings_share_their_bytes(memfd, monkeypatch):
+    if not memfd:
+        monkeypatch.delattr(os, "memfd_create")  # Linux has it.
     block = SharedBlock(1000)
     other = map_file(block.descriptor, 1000)
     assert block.bytes.shape == other.shape == (1000,)
@@ -21,7 +24,10 @@ def test_mappings_share_their_bytes():
     block.close()
 
 
-def test_the_file_has_no_name():
+@pytest.mark.parametrize("memfd", [True, False])
+def test_the_file_has_no_name(memfd, monkeypatch):
+    if not memfd:
+        monkeypatch.delattr(os, "memfd_create")
     block = SharedBlock(10)
     assert os.fstat(block.descriptor).st_nlink == 0
     block.close()

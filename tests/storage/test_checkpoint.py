@@ -48,22 +48,23 @@ def test_without_a_checkpoint_variables_are_unchanged(tmp_path):
     assert int(variables["run/steps"]) == 5
 
 
-def test_the_last_five_are_kept_across_processes(tmp_path):
-    write(tmp_path, [100, 200, 300, 400])
-    assert steps_in(tmp_path) == [100, 200, 300, 400]
-    write(tmp_path, [500, 600, 700])
-    assert steps_in(tmp_path) == [300, 400, 500, 600, 700]
+def test_the_last_and_some_before_are_kept_across_processes(tmp_path):
+    write(tmp_path, range(100, 1100, 100))
+    assert steps_in(tmp_path) == list(range(100, 1100, 100))
+    write(tmp_path, [1100, 1200, 1300])
+    kept = steps_in(tmp_path)
+    assert len(kept) == 10 and kept[-5:] == [900, 1000, 1100, 1200, 1300]
 
 
 def test_the_best_is_kept_separately_from_the_last(tmp_path):
     variables, checkpoints = write(tmp_path, [100])
     checkpoints.save(100, best=True)
-    for step in range(200, 900, 100):
+    for step in range(200, 1400, 100):
         checkpoints.save(step)
     assert steps_in(tmp_path / "best") == [100]
-    Checkpoints(tmp_path, variables).save(900, best=True)
-    assert steps_in(tmp_path / "best") == [900]
-    assert steps_in(tmp_path) == [400, 500, 600, 700, 800]
+    Checkpoints(tmp_path, variables).save(1400, best=True)
+    assert steps_in(tmp_path / "best") == [1400]
+    assert steps_in(tmp_path)[-5:] == [900, 1000, 1100, 1200, 1300]
 
 
 def test_a_step_may_be_saved_again_after_a_resume(tmp_path):
@@ -311,9 +312,9 @@ def test_checkpoints_of_earlier_versions_are_loaded(tmp_path):
     with pytest.warns(UserWarning, match="step-200.index .*step-100.index is used instead"):
         assert checkpoints.load()
     assert int(variables["run/steps"]) == 100
-    for step in (200, 300, 400, 500, 600, 700):
+    for step in range(200, 2000, 100):
         checkpoints.save(step)
-    assert steps_in(tmp_path) == [300, 400, 500, 600, 700]
+    assert steps_in(tmp_path)[-5:] == [1500, 1600, 1700, 1800, 1900]
     assert not list(tmp_path.glob("step-*.index")) + list(tmp_path.glob("step-*.data*"))
 
 

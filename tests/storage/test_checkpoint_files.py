@@ -6,6 +6,7 @@ import pytest
 from agents.errors import UsageError
 from agents.storage.checkpoint_files import (
     KEPT,
+    KEPT_EARLIER,
     MANIFEST,
     DamagedError,
     find_files,
@@ -13,6 +14,7 @@ from agents.storage.checkpoint_files import (
     newest_intact,
     read,
     read_manifest,
+    spread,
     write,
 )
 
@@ -27,18 +29,39 @@ def steps(folder, best=False):
     return [file.step for file in find_files(folder) if file.is_best == best]
 
 
-def test_the_newest_are_kept_and_listed_with_their_checksums(tmp_path):
-    for step in range(1, KEPT + 3):
+def test_what_is_kept_is_listed_with_its_checksum(tmp_path):
+    for step in range(1, 20):
         write(tmp_path, step, values(step), best=False)
     write(tmp_path, 2, values(2), best=True)
     write(tmp_path, 4, values(4), best=True)
-    assert steps(tmp_path) == list(range(KEPT + 2, 2, -1)) and steps(tmp_path, best=True) == [4]
+    assert len(steps(tmp_path)) == KEPT + KEPT_EARLIER and steps(tmp_path, best=True) == [4]
     manifest = read_manifest(tmp_path)
     assert manifest.keys() == {file.listed_name for file in find_files(tmp_path)}
     for file in find_files(tmp_path):
         data = file.path.read_bytes()
         assert manifest[file.listed_name] == (len(data), hashlib.sha256(data).hexdigest())
         assert read(file, manifest, SIZES).arrays["weight"] == file.step
+
+
+@pytest.mark.parametrize("count", [3, 10, 11, 50, 200])
+def test_the_last_five_are_kept_and_five_spread_over_those_before(tmp_path, monkeypatch, count):
+    # Disks are not what this is about.
+    monkeypatch.setattr("agents.storage.checkpoint_files.encode", lambda step, values: b"")
+    monkeypatch.setattr("agents.regular_files.os.fsync", lambda descriptor: None)
+    numbers = range(10, 10 * count + 1, 10)
+    for step in numbers:
+        write(tmp_path, step, {}, best=False)
+    kept = sorted(steps(tmp_path))
+    assert kept[-5:] == list(numbers[-5:]) and len(kept) == min(count, 10)
+    gaps = np.diff([0, *kept[:-4]])  # Up to the oldest of the last five.
+    assert count < 10 or gaps.max() <= 1.8 * gaps.mean()
+
+
+def test_spread_steps_keep_the_last_one():
+    assert spread([10, 20, 30], 3) == spread([10, 20, 30], 9) == [10, 20, 30]
+    assert spread([10, 20, 900, 950, 1000], 2) == [900, 1000]
+    assert spread(range(10, 101, 10), 5) == [20, 40, 60, 80, 100]
+    assert spread([], 3) == []
 
 
 @pytest.mark.parametrize(

@@ -222,9 +222,11 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
         (path / "step-900.npz.unfinished").touch()
     run.train_events.mkdir()
     (run.train_events / "unfinished").touch()
+    run.videos.mkdir()
+    (run.videos / "step-900.unfinished").touch()
     with run.locked(load_config("pendulum")):
         pass
-    assert set(tmp_path.rglob("*")) == kept | {run.train_events, run.lock_file}
+    assert set(tmp_path.rglob("*")) == kept | {run.train_events, run.videos, run.lock_file}
 
 
 def test_the_configuration_is_only_written_if_it_changes(tmp_path):
@@ -240,7 +242,7 @@ def test_the_configuration_is_only_written_if_it_changes(tmp_path):
 
 OUTSIDE = ("lock", "config.yaml", "metrics.jsonl", "checkpoints/manifest.json",
            "checkpoints/step-800.npz", "checkpoints/best/step-800.npz", "train/events.out.tfevents.1",
-           "checkpoints", "checkpoints/best", "eval")  # fmt: skip
+           "checkpoints", "checkpoints/best", "eval", "videos", "videos/step-800.mp4")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["symlink", "pipe", "hard link"])
@@ -249,7 +251,7 @@ def test_what_is_no_file_of_the_run_is_refused_by_name(tmp_path, name, kind):
     run = RunDirectory(tmp_path / "run")
     run.prepare(load_config("pendulum"))
     save_checkpoints(run, 800, best=800)
-    for folder in (run.train_events, run.eval_events):
+    for folder in (run.train_events, run.eval_events, run.videos):
         folder.mkdir()
     path, outside = run.path / name, tmp_path / "outside"
     is_folder = path.is_dir()
@@ -262,7 +264,7 @@ def test_what_is_no_file_of_the_run_is_refused_by_name(tmp_path, name, kind):
         path.symlink_to(outside)
     elif kind == "pipe":
         os.mkfifo(path)
-    elif is_folder or name.startswith(("config", "checkpoints")):
+    elif is_folder or name.startswith(("config", "checkpoints", "videos")):
         return  # Folders have no hard links, and these files are replaced.
     else:
         os.link(outside, path)
@@ -305,3 +307,8 @@ def test_a_folder_that_is_not_writable_is_refused():
 def test_finding_a_run_does_not_import_tensorflow():
     code = "import sys, agents.storage.run_directory; sys.exit('tensorflow' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_environment_of_a_function_has_its_name(tmp_path):
+    run = RunDirectory.new(tmp_path, "<make_env>")
+    assert run.path.name.endswith("-make_env")

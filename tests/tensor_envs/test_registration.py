@@ -15,7 +15,7 @@ from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.tensor_envs import registration
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "environments.md"
 
 MY_MODULE = """
     import gymnasium
@@ -124,14 +124,15 @@ def test_finding_specifications_does_not_import_tensorflow():
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
-def test_the_example_of_the_readme_trains(tmp_path, monkeypatch, registry):
-    section = README.read_text().partition("## Environments in TensorFlow")[2]
-    example = re.search(r"```python\n(.*?)```", section, re.DOTALL)[1]
-    (tmp_path / "my_envs.py").write_text(example)
+def test_the_example_of_the_guide_learns(tmp_path, monkeypatch, registry):
+    example = re.search(
+        r'```python title="my_tensor_envs.py"\n(.*?)```', GUIDE.read_text(), re.DOTALL
+    )[1]
+    (tmp_path / "my_tensor_envs.py").write_text(example)
     monkeypatch.syspath_prepend(tmp_path)
     config = load_config(
         "default",
-        env="my_envs:Target-v0",
+        env="my_tensor_envs:Target-v0",
         env_backend="tf",
         steps=2400,
         eval_interval=400,
@@ -143,6 +144,6 @@ def test_the_example_of_the_readme_trains(tmp_path, monkeypatch, registry):
     try:
         first, *_, last = train(config)
     finally:
-        sys.modules.pop("my_envs", None)
+        sys.modules.pop("my_tensor_envs", None)
     assert first < -20
     assert last > -15

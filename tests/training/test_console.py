@@ -1,5 +1,9 @@
+import fcntl
 import io
+import pty
+import struct
 import sys
+import termios
 
 import pytest
 
@@ -36,13 +40,13 @@ def test_shows_a_progress_bar_on_a_terminal(monkeypatch):
     console.evaluated(60_000, 2_000.0, SCORE)
     console.close()
     shown = terminal.getvalue()
-    assert shown.count("\n") <= 1  # At the end of the bar.
+    assert shown.count("\n") <= 2  # After the evaluation's line, and at the end of the bar.
+    assert "step 60,000: evaluation -150.0 +- 20.1" in shown
     last = shown.rstrip("\n").rpartition("\r")[2]
     for part in (
-        "60,000 of 100,000 steps",
+        "60,000 steps",
         "return=-321.0",
         "evaluation=-150.0",
-        "steps/s",
         "left",
     ):
         assert part in last
@@ -71,10 +75,43 @@ def test_prints_lines_during_an_evaluation_that_takes_long(capsys, clock):
 def test_shows_a_long_evaluation_on_a_terminal(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(console_module, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(console_module, "LIVE_SECONDS", 0.0)
     console = Console(100_000, 0)
     console.evaluation(20_000, num_episodes=20)(1_500, 3)
     assert "evaluating: 1,500 steps each, 3 of 20 episodes finished" in terminal.getvalue()
     console.evaluated(20_000, 2_000.0, SCORE)
     assert "evaluating" not in terminal.getvalue().rpartition("\r")[2]
+    console.close()
+
+
+@pytest.mark.parametrize("width", [160, 100, 80, 60, 40, 20])
+def test_the_line_fits_the_terminal_and_keeps_the_bar(monkeypatch, width):
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+    with open(child, "w") as terminal, open(parent, "rb") as shown:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        console = Console(100_000, 0)
+        console.update(50_000, {"episode/return": -321.0})
+        console.evaluated(52_000, 2_000.0, SCORE)
+        console.close()
+        terminal.flush()
+        text = shown.read1(100_000).decode()
+    written = text.replace("\n", "\r").split("\r")
+    lines = [line for line in written if "|" in line]
+    assert any("step 52,000: evaluation -150.0" in line for line in written)
+    assert max(map(len, lines)) < width
+    assert all(line.count("|") == 2 and len(line.split("|")[1]) >= 3 for line in lines)
+    shown = [part in lines[-1] for part in ("steps/s", "left", "return=-321.0", "52")]
+    assert shown == sorted(shown) and shown[-1]  # What matters most is kept longest.
+
+
+def test_the_bar_moves_before_the_first_log_point(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    console = Console(100_000, 0)
+    assert "compiling" in terminal.getvalue()
+    console.move(2_048)
+    console._bar.refresh()
+    last = terminal.getvalue().rpartition("\r")[2]
+    assert "2,048 of 100,000 steps" in last and "compiling" not in last
     console.close()

@@ -8,7 +8,7 @@ import pytest
 import agents
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.training.evaluation_score import EvaluationScore
 
@@ -36,6 +36,7 @@ def test_training_yields_scores_with_step_policy_and_run(tmp_path):
     for score in train(config, logdir=tmp_path):
         scores.append(score)
         actions.append(score.policy(np.zeros(4)))
+        assert score.policy is scores[0].policy  # Its graphs are not built again.
         rows = [
             row for row in read_metrics(score.run / "metrics.jsonl") if row["step"] == score.step
         ]

@@ -5,7 +5,7 @@ import pytest
 
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint import Checkpoints, fingerprint
-from agents.storage.metrics import read_metrics
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.training import training_loop as loop_module
 from agents.training.final_checkpoint import FinalCheckpoint
@@ -45,7 +45,11 @@ def interrupted(run, method, calls):
 
 def rows(run):
     return [
-        {tag: value for tag, value in row.items() if tag != "wall_time" and "perf/" not in tag}
+        {
+            tag: value
+            for tag, value in row.items()
+            if not tag.startswith(("wall_time", "perf/", "time/"))
+        }
         for row in read_metrics(run.metrics_file)
     ]
 

@@ -84,7 +84,9 @@ def test_evaluation_changes_nothing_but_the_best_score(learner):
     assert fingerprint(everything) == before
     assert first == second
     assert not is_best
-    assert set(first) == {"eval/return_mean", "eval/return_std", "eval/length_mean"}
+    assert set(first) == {
+        "eval/return_mean", "eval/return_std", "eval/length_mean", "eval/episodes"
+    }  # fmt: skip
     assert first["eval/length_mean"] == 5
 
 
@@ -105,6 +107,9 @@ def test_report_has_the_documented_scalars(learner):
     for _ in range(2):
         learner.iterate()
     scalars = learner.report()
+    parts = ("iteration",) if learner._envs.compiles else ("environments", "acting", "learning")
+    times = {name: scalars.pop(f"time/{name}") for name in parts}
+    assert 0.5 < sum(times.values()) <= 1 and all(share >= 0 for share in times.values())
     assert set(scalars) == {
         "episode/return", "episode/length", "perf/steps_per_second",
         "losses/policy", "losses/value", "losses/entropy", "losses/approx_kl", "losses/clip_fraction",
@@ -136,14 +141,14 @@ def test_histograms_have_the_documented_arrays(learner):
         "return",
     }  # fmt: skip
     assert rollout["observ"].size == 16 * 5
-    normalizers = {name: array for name, array in arrays.items() if name.startswith("normalizers/")}
+    normalizers = {name: array for name, array in arrays.items() if name.startswith("statistics/")}
     assert set(normalizers) == {
-        f"normalizers/{name}" for name in ("observ_mean", "observ_std", "return_std")
+        f"statistics/{name}" for name in ("observ_mean", "observ_std", "return_std")
     }
     np.testing.assert_allclose(
-        normalizers["normalizers/observ_mean"], learner.variables()["normalize_observ/mean"]
+        normalizers["statistics/observ_mean"], learner.variables()["normalize_observ/mean"]
     )
-    for kind in ("weights", "gradients"):
+    for kind in ("weights", "weight_gradients"):
         names = {name for name in arrays if name.startswith(f"{kind}/")}
         assert names == {
             f"{kind}/{net}/{layer}/{part}"

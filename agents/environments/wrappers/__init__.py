@@ -16,6 +16,7 @@ from agents.environments.wrappers.frame_history import FrameHistory
 from agents.environments.wrappers.random_start import RandomStart
 from agents.environments.wrappers.range_normalize import RangeNormalize
 from agents.environments.wrappers.rebuild_on_seed import RebuildOnSeed
+from agents.environments.wrappers.reset_options import ResetOptions
 
 __all__ = [
     "ActionMask",
@@ -29,4 +30,5 @@ __all__ = [
     "RandomStart",
     "RangeNormalize",
     "RebuildOnSeed",
+    "ResetOptions",
 ]

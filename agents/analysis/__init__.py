@@ -1,0 +1,1 @@
+"""What runs have learned: curves, comparisons."""

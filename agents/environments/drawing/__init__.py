@@ -1,0 +1,1 @@
+"""Environments that are drawn: frames, videos, films, cameras."""

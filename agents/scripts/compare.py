@@ -1,0 +1,177 @@
+"""Compares runs over their seeds: `python -m agents.scripts.compare logdir --outdir=comparison`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents.analysis.comparison import Group, compare_runs
+from agents.analysis.run_scores import Axis, RunScores, read_scores
+from agents.command_line.parser import parse_command
+from agents.command_line.reports import run
+from agents.errors import UsageError
+from agents.regular_files import write_atomically
+from agents.storage.metrics_file import read_metrics
+from agents.storage.run_directory import RunDirectory, check_writable
+from agents.suggestion import did_you_mean
+
+EXAMPLES = """\
+examples:
+  python -m agents.scripts.compare logdir --outdir=comparison
+  python -m agents.scripts.compare logdir/*-pendulum --outdir=comparison --axis=minutes
+  python -m agents.scripts.compare logdir --outdir=comparison --metric=episode/return"""
+
+
+class CompareOptions(BaseModel):
+    """Compares runs over their seeds: learning curves with 95 % intervals, and a table.
+
+    Runs whose settings differ in the seed only form a group; each environment has a panel.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    runs: tuple[str, ...] = Field(
+        title="RUN",
+        min_length=1,
+        description="Folders of runs, <logdir>/<time>-<config>, or of a logdir with all its runs.",
+    )
+    outdir: str = Field(
+        min_length=1,
+        description="Folder for comparison.png and comparison.csv; replaces existing ones.",
+    )
+    axis: Axis = Field(
+        "steps",
+        description="What curves are drawn over: environment steps, or minutes of training, "
+        "without pauses of more than a minute before a run was resumed.",
+    )
+    metric: str = Field(
+        "eval/return_mean", min_length=1, description="Tag of metrics.jsonl to compare."
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
+    options, _ = parse_command(
+        CompareOptions, arguments, program="python -m agents.scripts.compare", examples=EXAMPLES
+    )
+    outdir = Path(options.outdir)
+    check_writable(outdir, "--outdir")
+    runs = _read_runs(_find_runs(options.runs), options.metric)
+    groups = compare_runs(runs, options.axis)
+    _write(groups, options.metric, outdir)
+    print(*_table(groups, options.metric), sep="\n")
+    print(f"Wrote comparison.png and comparison.csv to {outdir}")
+
+
+def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
+    """Returns the runs that paths name, each once.
+
+    Raises:
+      UsageError: A path is neither a run nor a folder of runs.
+    """
+    runs = {}
+    for path in map(Path, paths):
+        configs = [path / "config.yaml"]
+        if not configs[0].is_file():
+            configs = sorted(path.glob("*/config.yaml"))
+        if not configs:
+            reason = "has no runs in it" if path.is_dir() else "is not a folder"
+            raise UsageError(
+                f"{path} {reason}; expected a run's folder such as logdir/<time>-<config>, "
+                "or a logdir"
+            )
+        runs.update({config.parent.resolve(): RunDirectory(config.parent) for config in configs})
+    return list(runs.values())
+
+
+def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
+    """Reads the scores of runs; those that have none yet are left out, with a warning.
+
+    Raises:
+      UsageError: No run has any.
+    """
+    read = [read_scores(folder, metric) for folder in runs]
+    found = [scores for scores in read if scores.steps.size]
+    if not found:
+        tags = {tag for folder in runs for row in read_metrics(folder.metrics_file) for tag in row}
+        if metric.startswith("eval/") and not any(tag.startswith("eval/") for tag in tags):
+            raise UsageError("no run has an evaluation yet; they need to train longer")
+        known = sorted(tags - {"step", "wall_time"})
+        hint = did_you_mean(metric, known, str) or f"; they have {', '.join(known)}"
+        raise UsageError(f"--metric={metric}: no run has this metric{hint}")
+    for scores in read:
+        if not scores.steps.size:
+            warnings.warn(f"{scores.name} has no {metric} yet and is left out", stacklevel=2)
+    return found
+
+
+def _write(groups: Sequence[Group], metric: str, outdir: Path) -> None:
+    """Writes comparison.png and comparison.csv, a row for each group and position."""
+    from agents.analysis.comparison_plot import plot_comparison
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["env", "group", groups[0].axis, "iqm", "low", "high", "seeds"])
+    for group in groups:
+        columns = (group.positions, group.iqm, group.low, group.high, group.num_seeds)
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            writer.writerow([group.env, group.label, *map(_cell, row)])
+    image = plot_comparison(groups, metric).image(dpi=120)
+    try:
+        outdir.mkdir(parents=True, exist_ok=True)
+        write_atomically(outdir / "comparison.csv", text.getvalue().encode())
+        write_atomically(outdir / "comparison.png", image)
+    except OSError as error:
+        raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
+
+
+def _cell(value: float) -> str:
+    """Returns a number that can be read back exactly; nothing for NaN."""
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def _table(groups: Sequence[Group], metric: str) -> list[str]:
+    """Returns the lines of a table: the last scores of each group, and what they took."""
+    lines = []
+    for env in dict.fromkeys(group.env for group in groups):
+        header = ("seeds", "last [95 % interval]", "best", "steps", "minutes", "steps/s", "group")
+        rows = [header, *(_row(group) for group in groups if group.env == env)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines.append(f"{env}, interquartile mean of {metric}:")
+        for *cells, label in rows:
+            aligned = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
+            lines.append("  ".join(["", *aligned, label]))
+    return lines
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    """Returns the cells of a group's row."""
+    low, high = group.low[group.last], group.high[group.last]
+    interval = "no interval" if math.isnan(low) else f"{_score(low)}, {_score(high)}"
+    steps, minutes = group.progress
+    return (
+        str(len(group.runs)),
+        f"{_score(group.iqm[group.last])} [{interval}]",
+        _score(group.best),
+        f"{steps:,.0f}",
+        f"{minutes:.1f}",
+        "" if math.isnan(group.rate) else f"{group.rate:,.0f}",
+        group.label,
+    )
+
+
+def _score(value: float) -> str:
+    """Formats a score: returns of episodes as elsewhere, fractions with three digits."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+if __name__ == "__main__":
+    run(main)

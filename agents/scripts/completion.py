@@ -1,0 +1,44 @@
+"""Prints what completes commands in a shell: `python -m agents.scripts.completion bash`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+
+from pydantic import BaseModel
+
+from agents.command_line.completion import SHELLS, Options, completion_script, options_of
+from agents.command_line.reports import run
+from agents.scripts.main import COMMANDS
+from agents.settings.config import Config
+
+EXAMPLES = """\
+examples:
+  source <(agents completion bash)  # In this shell; add it to ~/.bashrc for all.
+  agents completion zsh >> ~/.zshrc
+  agents completion fish > ~/.config/fish/completions/agents.fish"""
+
+
+def main(arguments: list[str]) -> None:
+    """Runs the command."""
+    parser = argparse.ArgumentParser(
+        prog="python -m agents.scripts.completion",
+        description="Prints a script with which a shell completes commands, options and presets.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("shell", choices=SHELLS)
+    shell = parser.parse_args(arguments).shell
+    options = {name: _options(name) for name in COMMANDS if name != "completion"}
+    print(completion_script(shell, COMMANDS, options), end="")
+
+
+def _options(command: str) -> Options:
+    """Returns the options of a command, which its module has as a model."""
+    module = importlib.import_module(f"agents.scripts.{command}")
+    model: type[BaseModel] = getattr(module, f"{command.capitalize()}Options")
+    return options_of(model, *([Config] if command == "train" else []))
+
+
+if __name__ == "__main__":
+    run(main)

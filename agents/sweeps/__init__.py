@@ -1,0 +1,1 @@
+"""Sweeps: many short trainings that search for good settings."""

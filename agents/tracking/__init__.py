@@ -1,0 +1,1 @@
+"""How a training goes: metrics and TensorBoard's event files."""

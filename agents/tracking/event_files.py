@@ -1,0 +1,234 @@
+"""TensorBoard event files: scalars, histograms, images and text by environment step.
+
+An event file is a sequence of TFRecords, each an `Event` protocol buffer. TensorBoard's functions
+for them are private: all come from `load_event_library`, which falls back to TensorFlow's public
+ones. Files are written and cut here, so that full disks and damage stop nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeAlias
+
+import google_crc32c
+import numpy as np
+from numpy.typing import ArrayLike
+
+from agents.regular_files import open_regular
+from agents.storage.append_file import AppendFile, cut
+from agents.types import PlainData
+
+MAX_RECORD_BYTES = 2**26  # Events have tens of kilobytes.
+BUCKETS = 30  # The default of `tf.summary.histogram`.
+
+_FILE_NUMBERS = itertools.count()
+
+
+class EventFile:
+    """A new event file. Steps are environment steps."""
+
+    def __init__(self, folder: Path):
+        """Creates the file in `folder`, which is created if it is missing."""
+        self._library = load_event_library()
+        process = (
+            f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS):03}"  # In order of names.
+        )
+        name = f"events.out.tfevents.{int(time.time()):010d}.{process}"
+        event = self._library.make_event(wall_time=time.time(), file_version="brain.Event:2")
+        self._file = AppendFile(folder / name, _frame(event.SerializeToString()))
+
+    def scalars(self, step: int, scalars: Mapping[str, float], wall_time: float) -> None:
+        """Writes scalars by tag, as float32; `wall_time` is in seconds since 1970."""
+        values = {tag: np.float32(value) for tag, value in scalars.items()}
+        self._add(step, wall_time, "scalars", values)
+
+    def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Writes a histogram of all finite elements of each array, by tag."""
+        values = {tag: histogram(np.asarray(array)) for tag, array in arrays.items()}
+        self._add(step, time.time(), "histograms", values)
+
+    def text(self, step: int, tag: str, markdown: str) -> None:
+        """Writes a text as Markdown."""
+        values = {tag: np.array(markdown.encode(), dtype=object)}
+        self._add(step, time.time(), "text", values)
+
+    def summary(self, step: int, summary: Summary) -> None:
+        """Writes what a plugin of TensorBoard has made."""
+        self._append(wall_time=time.time(), step=step, summary=summary)
+
+    def graph(self, graph_def: bytes) -> None:
+        """Writes a graph for TensorBoard's graph page, as an encoded `GraphDef`."""
+        self._append(wall_time=time.time(), graph_def=graph_def)
+
+    def image(self, step: int, tag: str, png: bytes) -> None:
+        """Writes an image, which is given as a PNG file."""
+        width, height = struct.unpack(">II", png[16:24])  # Of the header, in pixels.
+        image = np.array([str(width).encode(), str(height).encode(), png], dtype=object)
+        self._add(step, time.time(), "images", {tag: image})
+
+    def close(self) -> None:
+        """Closes the file; see `AppendFile.close`."""
+        self._file.close()
+
+    def _add(
+        self, step: int, wall_time: float, plugin: str, arrays: Mapping[str, ArrayLike]
+    ) -> None:
+        """Adds one event, with a value of TensorBoard's `plugin` for each tag."""
+        values = [
+            {
+                "tag": tag,
+                "metadata": {"plugin_data": {"plugin_name": plugin}},
+                "tensor": self._library.make_tensor(array),
+            }
+            for tag, array in arrays.items()
+        ]
+        self._append(wall_time=wall_time, step=step, summary={"value": values})
+
+    def _append(self, **fields: PlainData | Summary | bytes) -> None:
+        """Writes an event of these fields."""
+        event = self._library.make_event(**fields)
+        self._file.append(_frame(event.SerializeToString()))
+
+
+def remove_events_after(folder: Path, step: int) -> None:
+    """Cuts all event files of a folder at the first event after `step`, in place.
+
+    They are cut at the first record that is damaged or incomplete, too, where readers stop.
+    """
+    library = load_event_library()
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        # No reader is shown a length that is wrong: it would allocate as much memory.
+        cut(path, _whole_bytes(path))
+        size = 0
+        for record in library.read_records(path):
+            try:
+                if library.make_event.FromString(record).step > step:
+                    break
+            except library.decode_error:
+                break
+            size += _FRAME_BYTES + len(record)
+        cut(path, size)
+
+
+_FRAME_BYTES = 16  # Of a record: its length, and checksums of the length and of the data.
+
+
+def _whole_bytes(path: Path) -> int:
+    """Returns how far the lengths of a file's records lead, while they are right, in bytes."""
+    with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        total, size = os.fstat(file.fileno()).st_size, 0
+        while total - size >= _FRAME_BYTES:
+            file.seek(size)
+            header = file.read(12)
+            length, checksum = struct.unpack("<QI", header)
+            if checksum != masked_crc32c(header[:8]):
+                break
+            if length > min(MAX_RECORD_BYTES, total - size - _FRAME_BYTES):
+                break
+            size += _FRAME_BYTES + length
+    return size
+
+
+class Event(Protocol):
+    """The fields of an `Event` protocol buffer that are read here."""
+
+    step: int
+
+    def SerializeToString(self) -> bytes:
+        """Encodes the event."""
+
+
+class EventClass(Protocol):
+    """The class of `Event` protocol buffers."""
+
+    def __call__(self, **fields: PlainData | Summary | bytes) -> Event:
+        """Makes an event; a dictionary stands for a message in it."""
+
+    def FromString(self, data: bytes) -> Event:
+        """Decodes an event."""
+
+
+TensorProto: TypeAlias = object
+Summary: TypeAlias = object
+
+
+class EventLibrary(NamedTuple):
+    """What reads and writes events; those of all libraries write the same records.
+
+    Attributes:
+      make_event: The class of events.
+      make_tensor: Makes a `TensorProto` of an array.
+      read_records: Yields the records of a file; it ends before one that is damaged or incomplete.
+      decode_error: What `make_event.FromString` raises.
+    """
+
+    make_event: EventClass
+    make_tensor: Callable[[ArrayLike], TensorProto]
+    read_records: Callable[[Path], Iterator[bytes]]
+    decode_error: type[Exception]
+
+
+def load_event_library() -> EventLibrary:
+    """Imports TensorBoard's functions, or TensorFlow's where TensorBoard has moved its own."""
+    try:
+        return _tensorboard_library()
+    except ImportError:
+        return _tensorflow_library()
+
+
+def _tensorboard_library() -> EventLibrary:
+    """Returns private functions of TensorBoard."""
+    from google.protobuf.message import DecodeError
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.util.tensor_util import make_tensor_proto
+
+    def read_records(path: Path) -> Iterator[bytes]:
+        yield from RawEventFileLoader(str(path)).Load()
+
+    return EventLibrary(Event, make_tensor_proto, read_records, DecodeError)
+
+
+def _tensorflow_library() -> EventLibrary:
+    """Returns the same with TensorFlow's public interface."""
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    def read_records(path: Path) -> Iterator[bytes]:
+        records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+        while True:
+            try:
+                yield next(records)
+            except (StopIteration, tf.errors.DataLossError):
+                return
+
+    return EventLibrary(tf.compat.v1.Event, tf.make_tensor_proto, read_records, DecodeError)
+
+
+def _frame(record: bytes) -> bytes:
+    """Returns a record as it stands in a file: its length, the data, and checksums of both."""
+    length = struct.pack("<Q", len(record))
+    checksums = [struct.pack("<I", masked_crc32c(part)) for part in (length, record)]
+    return length + checksums[0] + record + checksums[1]
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Returns the checksum of TFRecords, see tensorflow/core/lib/hash/crc32c.h."""
+    checksum: int = google_crc32c.value(data)
+    return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) % 2**32
+
+
+def histogram(array: np.ndarray) -> np.ndarray:
+    """Returns rows of left edge, right edge and count, float64 [30, 3], as TensorBoard reads them."""
+    elements = array[np.isfinite(array)].astype(np.float64)  # [N]
+    low, high = (np.min(elements), np.max(elements)) if elements.size else (0.0, 0.0)
+    # NumPy's own margin of 0.5 vanishes next to large numbers.
+    margin = 0.5 + 1e-6 * abs(low) if low == high else 0.0
+    counts, edges = np.histogram(elements, BUCKETS, (low - margin, high + margin))  # [30], [31]
+    return np.stack([edges[:-1], edges[1:], counts], axis=1)

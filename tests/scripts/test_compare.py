@@ -1,0 +1,158 @@
+import csv
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from agents.errors import UsageError
+from agents.scripts.compare import main
+from tests.analysis.synthetic_runs import training_rows, write_run
+
+SCORES = np.random.default_rng(0).normal(-300, 50, size=(2, 3, 4))  # [groups, seeds, evaluations]
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Two groups of three seeds: learning rates 0.001 and 0.0001, evaluated every 1,000 steps."""
+    for group, rate in enumerate((1e-3, 1e-4)):
+        for seed in range(3):
+            rows = training_rows(SCORES[group, seed], rate=100 * (group + 1))
+            folder = tmp_path / "log" / f"2026013{seed}T12000{group}-pendulum"
+            write_run(folder, rows, learning_rate=rate, seed=seed)
+    return tmp_path / "log"
+
+
+def read_csv(folder):
+    with (folder / "comparison.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_logdir_is_compared(log, tmp_path, capfd):
+    main([str(log), f"--outdir={tmp_path / 'out'}"])
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert sorted(os.listdir(tmp_path / "out")) == ["comparison.csv", "comparison.png"]
+    assert (tmp_path / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    rows = read_csv(tmp_path / "out")
+    assert list(rows[0]) == ["env", "group", "steps", "iqm", "low", "high", "seeds"]
+    labels = ["learning_rate=0.0001", "learning_rate=0.001"]
+    assert [(row["env"], row["group"], row["steps"], row["seeds"]) for row in rows] == [
+        ("Pendulum-v1", label, str(step), "3")
+        for label in labels
+        for step in (1000, 2000, 3000, 4000)
+    ]
+    scores = SCORES[::-1]
+    columns = np.array([[row[name] for name in ("iqm", "low", "high")] for row in rows], float)
+    expected = [scipy.stats.trim_mean(scores, 0.25, axis=1), scores.min(axis=1), scores.max(axis=1)]
+    np.testing.assert_allclose(columns, np.stack(expected, axis=-1).reshape(-1, 3))
+    last = [
+        f"3  {iqm[-1]:.1f} [{low[-1]:.1f}, {high[-1]:.1f}]  {iqm.max():.1f}  4,000"
+        for iqm, low, high in zip(*expected, strict=True)
+    ]
+    assert [" ".join(line.split()) for line in printed.out.splitlines()] == [
+        "Pendulum-v1, interquartile mean of eval/return_mean:",
+        "seeds last [95 % interval] best steps minutes steps/s group",
+        " ".join(f"{last[0]} 0.5 200 {labels[0]}".split()),
+        " ".join(f"{last[1]} 0.8 100 {labels[1]}".split()),
+        f"Wrote comparison.png and comparison.csv to {tmp_path / 'out'}",
+    ]
+
+
+def test_runs_are_named_one_by_one_and_count_once(log, tmp_path, capfd):
+    runs = sorted(map(str, log.glob("*T120000-pendulum")))
+    main([runs[0], f"--outdir={tmp_path / 'out'}", f"{runs[0]}/", *runs, f"{log}/../log"])
+    printed = capfd.readouterr()
+    assert printed.err == ""
+    assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
+    main([*runs, f"--outdir={tmp_path / 'out'}"])
+    assert {row["group"] for row in read_csv(tmp_path / "out")} == {"all runs"}
+
+
+def test_minutes_and_other_metrics(log, tmp_path, capfd):
+    main([str(log), "--outdir", str(tmp_path / "out"), "--axis=minutes"])
+    rows = read_csv(tmp_path / "out")
+    assert list(rows[0])[2] == "minutes"
+    np.testing.assert_allclose(
+        [60 * float(row["minutes"]) for row in rows], [7, 14, 21, 28, 12, 24, 36, 48]
+    )
+    main([str(log), f"--outdir={tmp_path / 'out'}", "--metric=perf/steps_per_second"])
+    assert [float(row["iqm"]) for row in read_csv(tmp_path / "out")] == [200] * 4 + [100] * 4
+
+
+def test_a_single_run_says_that_it_has_no_interval(tmp_path, capfd):
+    write_run(tmp_path / "run", training_rows([0.25, 0.5]))
+    main([str(tmp_path / "run"), f"--outdir={tmp_path / 'out'}"])
+    assert re.search(r" 1 +0\.5 \[no interval\] ", capfd.readouterr().out)
+    assert [(row["iqm"], row["low"], row["high"]) for row in read_csv(tmp_path / "out")] == [
+        ("0.25", "", ""),
+        ("0.5", "", ""),
+    ]
+
+
+def test_runs_without_evaluations_are_left_out(log, tmp_path, capfd):
+    write_run(log / "20260209T120000-pendulum", [], seed=7)
+    with pytest.warns(UserWarning, match="20260209T120000-pendulum has no eval/return_mean yet"):
+        main([str(log), f"--outdir={tmp_path / 'out'}"])
+    assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
+
+
+def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, capfd):
+    rows = training_rows([1, 2, 3, 4])
+    write_run(tmp_path / "log" / "whole", rows, seed=0)
+    later = [{**row, "wall_time": row["wall_time"] + 1e6} for row in rows[4:]]
+    write_run(tmp_path / "log" / "resumed", rows[:4] + later, seed=1)
+    for axis in ("steps", "minutes"):
+        main([str(tmp_path / "log"), f"--outdir={tmp_path / 'out'}", f"--axis={axis}"])
+        found = read_csv(tmp_path / "out")
+        assert [row["iqm"] for row in found] == ["1", "2", "3", "4"]
+        assert [row["low"] for row in found] == [row["high"] for row in found]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ([], "RUN is required\n--outdir is required"),
+        (["{log}"], "--outdir is required"),
+        (["--outdir=out"], "RUN is required"),
+        (["nowhere", "--outdir=out"], "nowhere is not a folder; expected a run's folder such as"),
+        (["{log}", "{empty}", "--outdir=out"], "empty has no runs in it; expected a run's folder"),
+        (["{log}", "--outdir={file}"], "--outdir=.*file: .*file is not a folder"),
+        (["{log}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
+        (
+            ["{log}", "--outdir=out", "--axis=hours"],
+            "--axis: expected .*steps.*minutes, got 'hours",
+        ),
+        (["{log}", "--outdir=out", "--metric=eval/return"], "did you mean eval/return_mean?"),
+        (
+            ["{log}", "--outdir=out", "--metric=xyz"],
+            "--metric=xyz: no run has this metric; they have eval/return_mean, perf/steps",
+        ),
+        (["{new}", "--outdir=out"], "no run has an evaluation yet; they need to train longer"),
+        (["{log}", "--outdir=out", "--runs=x"], "unknown setting --runs$"),
+        (["{log}", "--outdir=out", "--axes=steps"], "did you mean --axis?"),
+    ],
+)
+def test_errors(log, tmp_path, arguments, message):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    write_run(tmp_path / "new", training_rows([np.nan]))
+    places = {name: tmp_path / name for name in ("empty", "file", "new")}
+    given = [argument.format(log=log, **places) for argument in arguments]
+    with pytest.raises(UsageError) as caught:
+        main(given)
+    assert re.search(message, str(caught.value)), caught.value
+    assert len(str(caught.value).splitlines()) <= 3
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_imports_no_tensorflow(log, tmp_path):
+    code = (
+        "import sys; from agents.scripts.main import main; main()\n"
+        "assert 'tensorflow' not in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    command = [sys.executable, "-c", code, "compare", str(log), f"--outdir={tmp_path / 'out'}"]
+    subprocess.run(command, check=True, capture_output=True)

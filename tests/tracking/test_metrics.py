@@ -1,0 +1,183 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from agents.storage.metrics_file import read_metrics
+from agents.storage.run_directory import RunDirectory
+from agents.tracking.metrics import Metrics
+from tests.tracking.shown_events import events, steps_of
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.open_metrics = []
+    yield run
+    for metrics in run.open_metrics:
+        metrics.close()
+
+
+def start_metrics(run, step):
+    """Metrics of a process that is killed: not closed before the end of the test."""
+    metrics = Metrics(run, step)
+    run.open_metrics.append(metrics)
+    return metrics
+
+
+def write(run, start, steps):
+    metrics = start_metrics(run, start)
+    metrics.config({"seed": 7, "layers": (64, 64)})
+    for step in steps:
+        metrics.scalars(step, {"losses/policy": np.float32(step / 8), "episode/return": -1.5})
+        metrics.scalars(step, {"eval/return_mean": step + 0.5})
+        metrics.histograms(step, {"rollout/reward": np.arange(step, dtype=np.float32)})
+
+
+def test_lines_have_step_time_and_scalars(run):
+    write(run, 0, [100, 200])
+    rows = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    assert rows == read_metrics(run.metrics_file)
+    assert [row.pop("step") for row in rows] == [100, 100, 200, 200]
+    times = [row.pop("wall_time") for row in rows]
+    assert times == sorted(times) and times[0] > 1.6e9
+    assert rows[2:] == [
+        {"losses/policy": 25.0, "episode/return": -1.5},
+        {"eval/return_mean": 200.5},
+    ]
+
+
+def test_tensorboard_shows_everything_of_a_process_that_was_killed(run):
+    write(run, 0, [100, 200])
+    train, evaluation = events(run.train_events), events(run.eval_events)
+    assert set(train) == {"losses/policy", "episode/return", "rollout/reward", "configuration"}
+    assert train["losses/policy"] == ("scalars", [(100, 12.5), (200, 25.0)])
+    assert set(evaluation) == {"episode/return"}
+    assert evaluation["episode/return"] == ("scalars", [(100, 100.5), (200, 200.5)])
+    plugin, [(_, text)] = train["configuration"]
+    assert plugin == "text"
+    assert b"| seed | 7 |" in text.item() and b"| layers | (64, 64) |" in text.item()
+
+
+def test_resuming_removes_later_steps(run):
+    write(run, 0, [100, 200, 300])
+    write(run, 200, [300, 400])
+    assert [row["step"] for row in read_metrics(run.metrics_file)] == [
+        100,
+        100,
+        200,
+        200,
+        300,
+        300,
+        400,
+        400,
+    ]
+    assert steps_of(run.train_events, "losses/policy") == [100, 200, 300, 400]
+    assert steps_of(run.train_events, "rollout/reward") == [100, 200, 300, 400]
+    assert steps_of(run.eval_events, "episode/return") == [100, 200, 300, 400]
+
+
+def test_resuming_from_the_start_removes_everything(run):
+    write(run, 0, [100])
+    write(run, 0, [])
+    assert run.metrics_file.read_text() == ""
+    assert "losses/policy" not in events(run.train_events)
+
+
+def truncate(path, num_bytes):
+    os.truncate(path, path.stat().st_size - num_bytes)
+
+
+@pytest.mark.parametrize("num_bytes", [1, 5, 40])
+def test_resuming_after_an_incomplete_line(run, num_bytes):
+    write(run, 0, [100, 200])
+    truncate(run.metrics_file, num_bytes)
+    complete = 3 + (num_bytes == 1)  # Without its line break the last one is still complete.
+    assert len(read_metrics(run.metrics_file)) == complete
+    write(run, 200, [300])
+    lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+    assert [row["step"] for row in lines] == [100, 100, 200, 200][:complete] + [300, 300]
+
+
+def test_resuming_after_an_incomplete_first_line(run):
+    run.metrics_file.write_text('{"step": 100, "wall_')
+    write(run, 0, [100])
+    assert [json.loads(line)["step"] for line in run.metrics_file.read_text().splitlines()] == [
+        100,
+        100,
+    ]
+
+
+@pytest.mark.parametrize("num_bytes", [1, 6, 100])
+def test_resuming_after_an_incomplete_event(run, num_bytes):
+    write(run, 0, [100, 200])
+    [path] = run.train_events.iterdir()
+    truncate(path, num_bytes)
+    write(run, 200, [300])
+    assert steps_of(run.train_events, "losses/policy") == [100, 200, 300]
+    assert steps_of(run.train_events, "rollout/reward") == [100, 300]
+
+
+DAMAGES = {
+    "null": b"null\n",
+    "list": b"[1, 2]\n",
+    "no step": b'{"wall_time": 1.0}\n',
+    "step of text": b'{"step": "150"}\n',
+    "step that is true": b'{"step": true}\n',
+    "zeros": bytes(1000) + b"\n",
+    "not UTF-8": b'{"step": 150, "\xff": 1}\n',
+    "nested": b'{"step": 150, "a": ' + b"[" * 100_000 + b"\n",
+    "long": b"x" * 600_000 + b"\n",
+    "digits": b'{"step": ' + b"1" * 5000 + b"}\n",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_lines_are_skipped_and_those_after_them_read(run, damage):
+    write(run, 0, [100])
+    with run.metrics_file.open("ab") as file:
+        file.write(DAMAGES[damage])
+    write(run, 150, [200])
+    assert [row["step"] for row in read_metrics(run.metrics_file)] == [100, 100, 200, 200]
+    write(run, 100, [300])
+    assert [row["step"] for row in read_metrics(run.metrics_file)] == [100, 100, 300, 300]
+
+
+def test_lines_are_removed_in_place(run):
+    """A full disk has no space for another file."""
+    write(run, 0, [100, 200])
+    inode = run.metrics_file.stat().st_ino
+    write(run, 100, [])
+    assert run.metrics_file.stat().st_ino == inode
+
+
+def test_lines_are_json_without_nan(run):
+    metrics = start_metrics(run, 0)
+    metrics.scalars(100, {"a": float("nan"), "b": -float("inf"), "c": 2.0})
+    [line] = run.metrics_file.read_text().splitlines()
+    row = json.loads(line, parse_constant=pytest.fail)
+    assert (row["a"], row["b"], row["c"]) == (None, None, 2.0)
+    run.metrics_file.write_text('{"step": 1, "a": NaN, "b": 1e999, "c": null, "d": "x", "e": 3}\n')
+    assert read_metrics(run.metrics_file) == [{"step": 1, "e": 3}]
+
+
+def test_a_missing_file_has_no_lines(run):
+    assert read_metrics(run.metrics_file) == []
+
+
+def test_the_configuration_is_shown(run):
+    metrics = Metrics(run, 0)
+    metrics.config({"seed": 7})
+    metrics.close()
+    assert "configuration" in events(run.train_events)
+
+
+def test_import_needs_neither_tensorboard_nor_tensorflow():
+    code = (
+        "import sys, agents.tracking.metrics;"
+        "sys.exit('tensorboard' in sys.modules or 'tensorflow' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
