@@ -122,7 +122,9 @@ class _Bar(tqdm):
     def format_dict(self) -> dict[str, PlainData]:
         """What the bar shows; the layout is the widest that leaves room for a bar."""
         shown: dict[str, PlainData] = dict(super().format_dict)
-        shown["ncols"] = shown["ncols"] or _UNKNOWN_WIDTH  # 0, where a terminal does not say.
+        width = shown["ncols"]  # None where there is no terminal.
+        if width is not None and width <= 0:  # A terminal that does not say.
+            shown["ncols"] = width = _UNKNOWN_WIDTH
         numbers = shown.pop("postfix") or ""
         # The rate is None at the end, where that since the start is shown.
         rate = shown["rate"] or (shown["n"] - shown["initial"]) / max(shown["elapsed"], 1e-9)
@@ -132,6 +134,6 @@ class _Bar(tqdm):
             layout = f"{count} |{{bar}}| {', '.join(given)}".rstrip()
             shown |= {"bar_format": layout, "numbers": numbers, "speed": speed}
             text = {**shown, "bar_format": layout.replace("{bar}", ""), "ncols": None}
-            if len(self.format_meter(**text)) + _MIN_BAR <= shown["ncols"]:
+            if width is None or len(self.format_meter(**text)) + _MIN_BAR <= width:
                 break
         return shown
