@@ -147,7 +147,6 @@ def train(
             stack.enter_context(contextlib.closing(train_envs))
             eval_envs = make(config.eval_episodes)
             stack.enter_context(contextlib.closing(eval_envs))
-        warn_of_endless_episodes(config, spec)
         if run:
             tensorboard = f"{interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={run.path.parent}"
@@ -160,7 +159,8 @@ def train(
             start_tensorflow(config.threads)
             from agents.training.training_loop import training_loop
 
-        yield from training_loop(config, run, train_envs, eval_envs, command, trackers)
+        warn = functools.partial(warn_of_endless_episodes, config, spec)
+        yield from training_loop(config, run, train_envs, eval_envs, command, trackers, warn)
 
 
 def main(arguments: list[str]) -> None:

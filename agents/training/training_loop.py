@@ -34,10 +34,11 @@ def training_loop(
     eval_envs: VectorEnv | InGraphEnv,
     command: str = "",
     trackers: Sequence[Tracker] = (),
+    on_start: Callable[[], None] = lambda: None,
 ) -> Iterator[EvaluationScore]:
     """Trains from the run's last checkpoint, or from the start, to the last step.
 
-    An interrupt (Ctrl-C, or a signal to the command) saves a final checkpoint of the last finished
+    An interrupt (Ctrl-C, or a signal to the command) and closing the iterator save a final checkpoint of the last finished
     iteration: a run that resumes from it equals one that never stopped if a checkpoint was due
     there. Otherwise the rollout under way is lost, and all environments start new episodes.
 
@@ -48,6 +49,7 @@ def training_loop(
       eval_envs: Environments to evaluate in, one per episode.
       command: The command that trains, to record in the run.
       trackers: Receive the metrics, too.
+      on_start: Called once training can begin, after all that a UsageError may refuse.
 
     Yields:
       The score of every evaluation.
@@ -64,6 +66,7 @@ def training_loop(
         resumes = _resume(config, run, learner, checkpoints)
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
+    on_start()
     due = learner.due
     # One for all scores: its graphs are built once, and see the weights of the moment.
     make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, *learner.spaces, config))
