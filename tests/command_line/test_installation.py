@@ -89,6 +89,25 @@ def test_another_package_in_front_of_this_one(tmp_path):
     assert code == 2 and lines[1].startswith("rename its folder")
 
 
+def test_the_command_finds_modules_in_its_folder(tmp_path):
+    module = "import gymnasium; gymnasium.register('Mine-v0', entry_point='my_module:Mine')\n"
+    (tmp_path / "my_module.py").write_text(module)
+    command = [str(ROOT / "batch_agents.py"), "train", "--env=my_module:Mime-v0"]
+    code, lines = run(command, cwd=tmp_path)
+    assert code == 2 and "Mine-v0" in lines[-1], lines
+
+
+def test_the_command_refuses_a_package_of_this_name_in_its_folder(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").touch()
+    command = [str(ROOT / "batch_agents.py"), "train", "--config=pendulum"]
+    code, lines = run(command, cwd=tmp_path)
+    assert code == 2 and lines[1].startswith("rename its folder")
+    assert lines[0].startswith(f"error: another package 'agents' lies in {tmp_path}/agents")
+    (tmp_path / "agents" / "__init__.py").unlink()  # A folder of data is none.
+    assert run([command[0], "--version"], cwd=tmp_path) == (0, [])
+
+
 def test_another_package_behind_this_one(tmp_path):
     install_ours(tmp_path / "ours")
     install_theirs(tmp_path / "theirs")
