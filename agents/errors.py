@@ -236,6 +236,11 @@ def describe_error(error: BaseException, max_lines: int) -> list[str]:
     return lines[:max_lines]
 
 
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's message, clipped, or its type where there is none."""
+    return _clip((str(error).splitlines() or [type(error).__name__])[0])
+
+
 def _frames(traceback_text: str) -> list[list[str]]:
     """Returns the frames of a traceback's last exception: place, and code where it is known."""
     frames: list[list[str]] = []

@@ -29,15 +29,16 @@ Bound: TypeAlias = "np.ndarray | np.integer | int"
 LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
-def leaf_paths(space: Space) -> list[str]:
-    """Returns where the leaves are, in the order of `leaf_spaces`: `['goal'][0]`, or nothing."""
+def leaf_paths(space: Space) -> list[tuple[str | int, ...]]:
+    """Returns where the leaves are: keys and indices, outermost first, in order of the leaves."""
+    children: Iterable[tuple[str | int, Space]]
     if isinstance(space, spaces.Dict):
-        children = [(repr(key), space[key]) for key in sorted(space.spaces)]
+        children = [(key, space[key]) for key in sorted(space.spaces)]
     elif isinstance(space, spaces.Tuple):
-        children = [(str(index), child) for index, child in enumerate(space.spaces)]
+        children = enumerate(space.spaces)
     else:
-        return [""]
-    return [f"[{key}]{path}" for key, child in children for path in leaf_paths(child)]
+        return [()]
+    return [(key, *path) for key, child in children for path in leaf_paths(child)]
 
 
 def leaf_spaces(space: Space) -> list[Leaf]:

@@ -138,3 +138,9 @@ def test_descriptions_of_errors_are_short(make, message):
         lines = errors.describe_error(make(message), max_lines)
         assert len(lines) <= max_lines
         assert all(len(line) <= errors.MAX_LINE_LENGTH and "\n" not in line for line in lines)
+
+
+def test_the_first_line_of_an_error():
+    assert errors.first_line(ValueError("one\ntwo")) == "one"
+    assert errors.first_line(ValueError()) == "ValueError"
+    assert len(errors.first_line(ValueError("a" * 10_000))) == errors.MAX_LINE_LENGTH

@@ -1,3 +1,5 @@
+import functools
+
 import hypothesis
 import numpy as np
 import pytest
@@ -44,6 +46,13 @@ def test_pack_inverts_flatten(space, seed):
         np.asarray(leaf) in of for leaf, of in zip(leaves, tools.leaf_spaces(space), strict=True)
     )
     assert equal(tools.pack(space, leaves), value)
+
+
+@hypothesis.given(STRUCTURES)
+@hypothesis.settings(deadline=None)
+def test_paths_lead_to_the_leaves(space):
+    for path, leaf in zip(tools.leaf_paths(space), tools.leaf_spaces(space), strict=True):
+        assert functools.reduce(lambda within, key: within[key], path, space) is leaf
 
 
 @hypothesis.given(STRUCTURES)

@@ -44,7 +44,7 @@ def plot(run: RunDirectory | str | Path) -> InlineFigure:
     Raises:
       UsageError: There is no such run.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    run = RunDirectory.of(run)
     title = f"{run.load_config().env} ({run.path.resolve().name})"
     return plot_curves(read_metrics(run.metrics_file), title)
 

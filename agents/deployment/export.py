@@ -55,7 +55,7 @@ def export_policy(
       UsageError: There is no such run, checkpoint or format, a package is missing, or `outdir` is
         not empty or can't be written to.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    run = RunDirectory.of(run)
     if format not in FORMATS:
         raise UsageError(f"--format={format}: expected {', '.join(FORMATS)}")
     if format == "onnx" and importlib.util.find_spec("tf2onnx") is None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
-from gymnasium import spaces
 
 from agents.policies.policy import Policy
-from agents.spaces import Leaf, flatten, leaf_spaces, pack
+from agents.spaces import Leaf, flatten, leaf_paths, leaf_spaces, pack
 from agents.types import Space
 
 
@@ -110,21 +109,10 @@ def name_leaves(space: Space, prefix: str) -> list[NamedLeaf]:
     """
     named: list[NamedLeaf] = []
     taken: set[str] = set()
-    for path, leaf in zip(_paths(space, prefix), leaf_spaces(space), strict=True):
-        name = re.sub(r"\W", "_", path, flags=re.ASCII)
+    for path, leaf in zip(leaf_paths(space), leaf_spaces(space), strict=True):
+        name = re.sub(r"\W", "_", "_".join([prefix, *map(str, path)]), flags=re.ASCII)
         while name in taken:
             name += "_"
         taken.add(name)
         named.append(NamedLeaf(name, leaf))
     return named
-
-
-def _paths(space: Space, path: str) -> Iterator[str]:
-    if isinstance(space, spaces.Dict):
-        for key in sorted(space.spaces):
-            yield from _paths(space[key], f"{path}_{key}")
-    elif isinstance(space, spaces.Tuple):
-        for index, child in enumerate(space.spaces):
-            yield from _paths(child, f"{path}_{index}")
-    else:
-        yield path

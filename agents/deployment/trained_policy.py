@@ -195,7 +195,7 @@ def load_policy(run: RunDirectory | str | Path, checkpoint: str | int = "last") 
       UsageError: There is no such run or checkpoint, it does not fit the run's configuration or the
         spaces, or the run names a module that lies in its own folder.
     """
-    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    run = RunDirectory.of(run)
     with quiet_tensorflow():
         tf.config.list_logical_devices()  # Looks for GPUs; otherwise the first operation would.
     spaces = run_spaces(run)

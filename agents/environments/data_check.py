@@ -82,7 +82,7 @@ class DataCheck:
         Raises:
           DataError: A number is out of bounds, NaN or infinite.
         """
-        paths = leaf_paths(self._space)
+        paths = ["".join(f"[{key!r}]" for key in path) for path in leaf_paths(self._space)]
         for known, batch, leaf, path in zip(
             self._bounds, leaves, self._leaf_spaces, paths, strict=True
         ):

@@ -9,7 +9,6 @@ import re
 import shlex
 import sys
 import tempfile
-import traceback
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +20,6 @@ from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run
 from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
-from agents.regular_files import write_atomically
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
@@ -83,7 +81,7 @@ class TrainOptions(BaseModel):
     list: bool = Field(
         False,
         description="Prints the presets with environments, expected returns and minutes, and trains "
-        "nothing; needs no other option.",
+        "nothing.",
     )
 
 
@@ -131,12 +129,7 @@ def train(
         raise TypeError(
             f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
         )
-    if run is not None and not isinstance(run, RunDirectory):
-        run = RunDirectory(run)
-    if logdir is not None:
-        if run is not None:
-            raise ValueError("Give the run or a logdir for a new one, not both.")
-        run = RunDirectory.new(logdir, config.env, *filter(None, [name]))
+    run = _given_run(config, run, logdir, name)
     with contextlib.ExitStack() as stack:
         if run:
             stack.enter_context(run.locked(config))
@@ -163,13 +156,22 @@ def train(
         yield from training_loop(config, run, train_envs, eval_envs, command, trackers, warn)
 
 
+def _given_run(
+    config: Config,
+    run: RunDirectory | str | Path | None,
+    logdir: str | Path | None,
+    name: str | None,
+) -> RunDirectory | None:
+    """The run of the arguments of `train`, if they name one."""
+    if run is not None and logdir is not None:
+        raise ValueError("Give the run or a logdir for a new one, not both.")
+    if logdir is not None:
+        return RunDirectory.new(logdir, config.env, *filter(None, [name]))
+    return run if run is None or isinstance(run, RunDirectory) else RunDirectory(run)
+
+
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    if {"--list", "--list=true"} & set(arguments):
-        from agents.analysis.preset_table import preset_table
-
-        print(*preset_table(), sep="\n")
-        return
     options, overrides = parse_command(
         TrainOptions,
         arguments,
@@ -178,6 +180,11 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),
     )
+    if options.list:
+        from agents.analysis.preset_table import preset_table
+
+        print(*preset_table(), sep="\n")
+        return
     config, resumed, names = _experiment(options, overrides)
     if options.dry_run:
         print(*_dry_run(config), sep="\n")
@@ -195,8 +202,9 @@ def main(arguments: list[str]) -> None:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(report_error(interrupt, *_hints(run))) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
-        hints = *_write_error(error, run), *_hints(run)
-        raise SystemExit(report_error(error, *hints)) from None
+        # The folder is missing if the environments could not be created.
+        hints = [run.write_error(error)] if run.path.is_dir() else []
+        raise SystemExit(report_error(error, *hints, *_hints(run))) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     where = f"--logdir={run.path} --outdir={run.path / 'videos'}"
     print(f"{result}. Watch it with: {command_line('visualize')} {where}")
@@ -274,18 +282,6 @@ def _hints(run: RunDirectory) -> list[str]:
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
     track = " --track=wandb" if is_tracked(run) else ""
     return [f"To resume from step {step:,}: {command} {where}{track}"]
-
-
-def _write_error(error: Exception, run: RunDirectory) -> list[str]:
-    """Writes an error with its traceback into the run's folder; returns a line that says where."""
-    file = run.error_file
-    if not run.path.is_dir():
-        return []  # The environments could not be created.
-    try:
-        write_atomically(file, "".join(traceback.format_exception(error)).encode())
-    except OSError as failure:
-        return [f"The whole traceback could not be written to {file}: {failure.strerror}"]
-    return [f"The whole traceback is in {file}"]
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def visualize(
 
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes: expected an integer that is at least 1, got {episodes}")
-    run = run if isinstance(run, RunDirectory) else RunDirectory.of(run)
+    run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     outdir = _create(Path(outdir))

@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,13 +135,14 @@ class RunDirectory:
         raise UsageError(f"{wanted}: no such run in {logdir}; {known}")
 
     @classmethod
-    def of(cls, path: str | Path) -> RunDirectory:
+    def of(cls, path: RunDirectory | str | Path) -> RunDirectory:
         """Returns the run in folder `path`.
 
         Raises:
           UsageError: It is not the folder of a run; the message suggests one inside of it.
         """
-        run = cls(path)
+        run = path if isinstance(path, RunDirectory) else cls(path)
+        path = run.path
         if run.config_file.is_file():
             return run
         if not run.path.is_dir():
@@ -187,6 +189,20 @@ class RunDirectory:
         now = time.strftime("%Y-%m-%d %H:%M:%S %z")
         line = f"# {now}, {versions}\n{command}\n"
         write_atomically(self.command_file, earlier + line.encode())
+
+    def write_error(self, error: Exception) -> str:
+        """Writes an error with its traceback to `error_file`.
+
+        Returns:
+          A line that says where it is, or why it could not be written, as on a full disk.
+        """
+        try:
+            write_atomically(self.error_file, "".join(traceback.format_exception(error)).encode())
+        except OSError as failure:
+            return (
+                f"The whole traceback could not be written to {self.error_file}: {failure.strerror}"
+            )
+        return f"The whole traceback is in {self.error_file}"
 
     def discard(self) -> None:
         """Removes the folder that `new` has made if nothing was trained in it."""

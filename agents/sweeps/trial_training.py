@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
-import traceback
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, TypeAlias
 
 from agents import stop_signals
-from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
-from agents.regular_files import write_atomically
+from agents.errors import (
+    EnvironmentFailure,
+    InvalidActionError,
+    NonFiniteError,
+    UsageError,
+    first_line,
+)
 from agents.settings.config import Config
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
@@ -87,7 +91,7 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
     try:
         config = sweep.trial_config(trial)
     except UsageError as error:
-        sweep.finish(trial.number, PRUNED, cause=_first_line(error))
+        sweep.finish(trial.number, PRUNED, cause=first_line(error))
         return error
     try:
         with contextlib.closing(train(config, trial.run)) as scores:
@@ -98,11 +102,8 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
                     sweep.finish(trial.number, PRUNED)
                     return None
     except FAILURES as error:
-        with contextlib.suppress(OSError):
-            write_atomically(
-                trial.run.error_file, "".join(traceback.format_exception(error)).encode()
-            )
-        sweep.finish(trial.number, FAILED, cause=_first_line(error))
+        trial.run.write_error(error)
+        sweep.finish(trial.number, FAILED, cause=first_line(error))
         return error
     # A run that was complete already when it was resumed yields nothing.
     sweep.finish(trial.number, COMPLETE, last_score(trial.run))
@@ -113,7 +114,3 @@ def last_score(run: RunDirectory) -> float:
     """Returns the mean return of a run's last evaluation."""
     rows = read_metrics(run.metrics_file)
     return [row["eval/return_mean"] for row in rows if "eval/return_mean" in row][-1]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]

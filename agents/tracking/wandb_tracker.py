@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.command_line.installation import install_command
-from agents.errors import UsageError
+from agents.errors import UsageError, first_line
 from agents.regular_files import read_regular, write_atomically
 from agents.storage.run_directory import RunDirectory
 from agents.tracking.event_files import histogram
@@ -119,7 +119,7 @@ class WandbTracker:
         except Exception as error:  # Of any type: it is not worth a training.
             self._works = False
             warnings.warn(
-                f"wandb failed, and gets nothing more of this run: {_first_line(error)}",
+                f"wandb failed, and gets nothing more of this run: {first_line(error)}",
                 stacklevel=3,
             )
 
@@ -159,7 +159,7 @@ def _start(run: RunDirectory) -> wandb.Run:
         if not existed:
             shutil.rmtree(folder, ignore_errors=True)
         raise UsageError(
-            f"--track=wandb: {_first_line(error)}\n"
+            f"--track=wandb: {first_line(error)}\n"
             "run `wandb login`, or set WANDB_MODE=offline to keep its files in the run's folder"
         ) from None
     with contextlib.suppress(OSError):  # On a full disk a resumed run starts another one.
@@ -183,7 +183,3 @@ def _read_id(path: Path) -> str:
     except (FileNotFoundError, UnicodeDecodeError):
         found = ""
     return found if found.isalnum() else uuid.uuid4().hex[:8]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

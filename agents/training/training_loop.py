@@ -38,9 +38,10 @@ def training_loop(
 ) -> Iterator[EvaluationScore]:
     """Trains from the run's last checkpoint, or from the start, to the last step.
 
-    An interrupt (Ctrl-C, or a signal to the command) and closing the iterator save a final checkpoint of the last finished
-    iteration: a run that resumes from it equals one that never stopped if a checkpoint was due
-    there. Otherwise the rollout under way is lost, and all environments start new episodes.
+    An interrupt (Ctrl-C, or a signal to the command) saves a final checkpoint of the last finished
+    iteration, as does closing the iterator. A run that resumes from it equals one that never stopped
+    if a checkpoint was due there. Otherwise the rollout under way is lost, and all environments
+    start new episodes.
 
     Args:
       config: The experiment.

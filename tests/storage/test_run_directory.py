@@ -44,6 +44,18 @@ def test_runs_of_the_same_second_have_different_folders(tmp_path):
         assert RunDirectory.existing(tmp_path, timestamp).path == path
 
 
+def test_an_error_is_written_with_its_traceback(tmp_path):
+    run = RunDirectory(tmp_path)
+    try:
+        raise ValueError("odd")
+    except ValueError as error:
+        assert run.write_error(error) == f"The whole traceback is in {tmp_path}/error.txt"
+        missing = RunDirectory(tmp_path / "missing").write_error(error)
+    text = (tmp_path / "error.txt").read_text()
+    assert text.startswith("Traceback") and text.endswith("ValueError: odd\n")
+    assert missing.endswith("missing/error.txt: No such file or directory")
+
+
 def test_paths_of_files(tmp_path):
     run = RunDirectory(tmp_path / "20260131T120000-pendulum")
     run.prepare(load_config("pendulum", seed=3))
@@ -103,7 +115,8 @@ def test_a_folder_of_no_run_is_refused(tmp_path):
     make_runs(tmp_path, "20260131T120000-pendulum")
     assert "did you mean" in refused(RunDirectory.of, tmp_path)
     path = tmp_path / "20260131T120000-pendulum"
-    assert RunDirectory.of(path).path == path
+    run = RunDirectory.of(path)
+    assert run.path == path and RunDirectory.of(run) is run
 
 
 def save_checkpoints(run, *steps, best):

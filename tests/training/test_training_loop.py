@@ -21,11 +21,11 @@ INTERVALS = {
 }
 
 
-def start(run):
+def start(run, **options):
     config = load_config("default", **TINY, **INTERVALS)
     sizes = config.num_envs, config.eval_episodes
     envs = [InGraphTensorEnv(make_tensor_env(), size, max_episode_steps=5) for size in sizes]
-    return training_loop(config, run, *envs)
+    return training_loop(config, run, *envs, **options)
 
 
 def numbers(run):
@@ -64,10 +64,22 @@ def test_an_abandoned_loop_resumes_from_its_last_iteration(whole, tmp_path):
     first = next(loop)
     loop.close()
     assert (run.checkpoints / "step-32.npz").exists()
-    later = list(start(run))
-    assert first == whole[1][0] and [score.step for score in [first, *later]] == [
-        score.step for score in whole[1]
-    ]
+    assert run.checkpoint("last").name == "step-32"
+    [second] = start(run)
+    assert (first, first.step, second.step) == (whole[1][0], 32, 64)
+    rows = [row for row in numbers(run) if "eval/return_mean" in row]
+    assert [(row["step"], row["eval/return_mean"]) for row in rows] == [(32, first), (64, second)]
+
+
+def test_it_calls_back_once_nothing_can_refuse_the_training(whole, tmp_path):
+    started = []
+    next(start(RunDirectory(tmp_path / "run"), on_start=lambda: started.append(True)))
+    assert started == [True]
+    shutil.copytree(whole[0].path, tmp_path / "broken")
+    shutil.rmtree(tmp_path / "broken" / "checkpoints")
+    with pytest.raises(UsageError):
+        next(start(RunDirectory(tmp_path / "broken"), on_start=lambda: started.append(True)))
+    assert started == [True]
 
 
 def test_a_resumed_run_prints_its_step_and_a_new_one_does_not(whole, capsys):
