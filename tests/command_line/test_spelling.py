@@ -7,7 +7,6 @@ from agents.command_line.parser import parse_command
 from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
 from agents.settings.config import Config
-from agents.settings.peer_names import PEER_NAMES
 
 
 class Options(BaseModel):
@@ -52,11 +51,6 @@ def test_switches_alone_and_underscores_reach_the_settings():
     options, overrides = parse("--dry_run", "--shared_torso", "--num_envs", "3")
     assert options.dry_run
     assert overrides == {"shared_torso": "true", "num_envs": "3"}
-
-
-def test_names_of_other_libraries_are_of_settings_that_exist():
-    for name, meant in PEER_NAMES.items():
-        assert meant in FIELDS and name not in FIELDS
 
 
 @pytest.mark.parametrize(

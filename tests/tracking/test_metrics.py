@@ -121,51 +121,12 @@ def test_resuming_after_an_incomplete_event(run, num_bytes):
     assert steps_of(run.train_events, "rollout/reward") == [100, 300]
 
 
-DAMAGES = {
-    "null": b"null\n",
-    "list": b"[1, 2]\n",
-    "no step": b'{"wall_time": 1.0}\n',
-    "step of text": b'{"step": "150"}\n',
-    "step that is true": b'{"step": true}\n',
-    "zeros": bytes(1000) + b"\n",
-    "not UTF-8": b'{"step": 150, "\xff": 1}\n',
-    "nested": b'{"step": 150, "a": ' + b"[" * 100_000 + b"\n",
-    "long": b"x" * 600_000 + b"\n",
-    "digits": b'{"step": ' + b"1" * 5000 + b"}\n",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_lines_are_skipped_and_those_after_them_read(run, damage):
-    write(run, 0, [100])
-    with run.metrics_file.open("ab") as file:
-        file.write(DAMAGES[damage])
-    write(run, 150, [200])
-    assert [row["step"] for row in read_metrics(run.metrics_file)] == [100, 100, 200, 200]
-    write(run, 100, [300])
-    assert [row["step"] for row in read_metrics(run.metrics_file)] == [100, 100, 300, 300]
-
-
-def test_lines_are_removed_in_place(run):
-    """A full disk has no space for another file."""
-    write(run, 0, [100, 200])
-    inode = run.metrics_file.stat().st_ino
-    write(run, 100, [])
-    assert run.metrics_file.stat().st_ino == inode
-
-
 def test_lines_are_json_without_nan(run):
     metrics = start_metrics(run, 0)
     metrics.scalars(100, {"a": float("nan"), "b": -float("inf"), "c": 2.0})
     [line] = run.metrics_file.read_text().splitlines()
     row = json.loads(line, parse_constant=pytest.fail)
     assert (row["a"], row["b"], row["c"]) == (None, None, 2.0)
-    run.metrics_file.write_text('{"step": 1, "a": NaN, "b": 1e999, "c": null, "d": "x", "e": 3}\n')
-    assert read_metrics(run.metrics_file) == [{"step": 1, "e": 3}]
-
-
-def test_a_missing_file_has_no_lines(run):
-    assert read_metrics(run.metrics_file) == []
 
 
 def test_the_configuration_is_shown(run):

@@ -1,9 +1,11 @@
+import warnings
+
 import pytest
 
 from agents.backends.backend import make_backend
 from agents.errors import UsageError
 from agents.settings.config_file import load_config, preset_names
-from agents.training.episode_cuts import warn_of_cut_episodes
+from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,24 @@ def test_presets_leave_time_for_whole_episodes(name, recwarn):
         pytest.skip(str(error))  # Its package is not installed.
     warn_of_cut_episodes(config, spec)
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        ({"env": "Blackjack-v1"}, ["environment 'Blackjack-v1' has no time limit"]),
+        ({"env": "Blackjack-v1", "max_episode_steps": 9}, []),
+        ({"env": "Pendulum-v1"}, []),
+        ({"env": "MiniGrid-Empty-5x5-v0"}, []),  # Its class has a limit.
+        ({"env": "ALE/Pong-v5"}, []),
+    ],
+)
+def test_episodes_without_a_limit_issue_a_warning(settings, expected, recwarn):
+    config = load_config(**settings)
+    try:
+        spec = make_backend(config).check()
+    except UsageError as error:
+        pytest.skip(str(error))
+    warnings.filterwarnings("always")
+    warn_of_endless_episodes(config, spec)
+    assert [str(warning.message).partition(":")[0] for warning in recwarn] == expected
