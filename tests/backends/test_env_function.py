@@ -19,7 +19,7 @@ import gymnasium
 def make_env(**kwargs):
     return gymnasium.make("Pendulum-v1", **kwargs)
 
-class Sized(gymnasium.Env):
+class Shaped(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 1, (3,))
     action_space = gymnasium.spaces.Discrete(2)
 """
@@ -60,7 +60,7 @@ def test_a_function_by_its_name(module):
     with make(load_config("default", env=f"{module}:make_env", env_backend="inline")) as envs:
         assert envs[0].unwrapped.spec.id == "make_env"
         assert envs.single_observation_space.shape == (3,)
-    with make(load_config("default", env=f"{module}:Sized", env_backend="inline")) as envs:
+    with make(load_config("default", env=f"{module}:Shaped", env_backend="inline")) as envs:
         assert envs.single_action_space == gymnasium.spaces.Discrete(2)
 
 
@@ -68,10 +68,10 @@ def test_registered_environments_come_first(module, monkeypatch):
     entry_point = "gymnasium.envs.classic_control:CartPoleEnv"
     monkeypatch.setitem(
         gymnasium.registry,
-        "Sized-v2",
-        gymnasium.envs.registration.EnvSpec("Sized-v2", entry_point=entry_point),
+        "Shaped-v2",
+        gymnasium.envs.registration.EnvSpec("Shaped-v2", entry_point=entry_point),
     )
-    with make(load_config("default", env=f"{module}:Sized", env_backend="inline")) as envs:
+    with make(load_config("default", env=f"{module}:Shaped", env_backend="inline")) as envs:
         assert envs.single_observation_space.shape == (4,)
 
 

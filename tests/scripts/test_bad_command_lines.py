@@ -42,12 +42,12 @@ class Needs(Line):
     def __init__(self, slope):
         super().__init__(slope)
 
-class Words(Line):
+class Prose(Line):
     observation_space = spaces.Text(5)
 
 gymnasium.register("Line-v0", Line)
 gymnasium.register("Needs-v0", Needs)
-gymnasium.register("Words-v0", Words)
+gymnasium.register("Prose-v0", Prose)
 gymnasium.register("Graph-v0", lambda: 1 / 0)
 
 number = 3
@@ -90,7 +90,7 @@ EARLY = [
     (["--env=:My-v0"], "env"),
     (["--env=bad_module:"], "env"),
     (["--env=exits:My-v0"], "SystemExit"),
-    (["--env=bad_module:Words-v0"], "Text"),
+    (["--env=bad_module:Prose-v0"], "Text"),
     (["--env=bad_module:Needs-v0", *SMALL], "slope"),
     (["--env-kwargs=g"], "env_kwargs"),
     (["--env-kwargs=[1]"], "env_kwargs"),
