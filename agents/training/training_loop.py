@@ -124,6 +124,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     if run.load_config().reset_options != config.reset_options:
         learner.forget_best()
+        checkpoints.save(learner.step)  # Before the new options are written: it may be killed.
     return True
 
 

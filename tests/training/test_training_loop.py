@@ -21,8 +21,8 @@ INTERVALS = {
 }
 
 
-def start(run, **options):
-    config = load_config("default", **TINY, **INTERVALS)
+def start(run, settings=None, **options):
+    config = load_config("default", **TINY, **INTERVALS, **(settings or {}))
     sizes = config.num_envs, config.eval_episodes
     envs = [InGraphTensorEnv(make_tensor_env(), size, max_episode_steps=5) for size in sizes]
     return training_loop(config, run, *envs, **options)
@@ -80,6 +80,22 @@ def test_it_calls_back_once_nothing_can_refuse_the_training(whole, tmp_path):
     with pytest.raises(UsageError):
         next(start(RunDirectory(tmp_path / "broken"), on_start=lambda: started.append(True)))
     assert started == [True]
+
+
+def test_other_reset_options_start_another_best_score(whole, tmp_path):
+    """The file has the options already when the run is killed before its next checkpoint."""
+    shutil.copytree(whole[0].path, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+
+    def kill():
+        raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            next(start(run, {"reset_options": {"level": 2}}, on_start=kill))
+    assert run.load_config().reset_options == {"level": 2}
+    with np.load(run.checkpoints / "step-64.npz") as values:
+        assert values["run%2Fbest"] == np.finfo(np.float64).min
 
 
 def test_a_resumed_run_prints_its_step_and_a_new_one_does_not(whole, capsys):
