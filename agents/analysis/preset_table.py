@@ -37,6 +37,7 @@ def preset_table() -> list[str]:
         "return: mean of the last evaluations over seeds, after so many steps. minutes: of one run on",
         "one core, with inline environments; those of TensorFlow (--env-backend=tf) for",
         f"{', '.join(in_graph)}.",
+        "batch_ppo, cleanrl_*, sb3 and skrl are these libraries' own defaults, to compare with.",
         f"An extra is installed by, for example: {install_command('mujoco')}",
     ]
 
