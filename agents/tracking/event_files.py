@@ -18,7 +18,6 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import google_crc32c
 import numpy as np
-from numpy.typing import ArrayLike
 
 from agents.regular_files import open_regular
 from agents.storage.append_file import AppendFile, cut
@@ -45,7 +44,7 @@ class EventFile:
 
     def scalars(self, step: int, scalars: Mapping[str, float], wall_time: float) -> None:
         """Writes scalars by tag, as float32; `wall_time` is in seconds since 1970."""
-        values = {tag: np.float32(value) for tag, value in scalars.items()}
+        values = {tag: np.array(value, np.float32) for tag, value in scalars.items()}
         self._add(step, wall_time, "scalars", values)
 
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
@@ -77,14 +76,14 @@ class EventFile:
         self._file.close()
 
     def _add(
-        self, step: int, wall_time: float, plugin: str, arrays: Mapping[str, ArrayLike]
+        self, step: int, wall_time: float, plugin: str, arrays: Mapping[str, np.ndarray]
     ) -> None:
         """Adds one event, with a value of TensorBoard's `plugin` for each tag."""
         values = [
             {
                 "tag": tag,
                 "metadata": {"plugin_data": {"plugin_name": plugin}},
-                "tensor": self._library.make_tensor(array),
+                "tensor": _tensor(array),
             }
             for tag, array in arrays.items()
         ]
@@ -154,7 +153,6 @@ class EventClass(Protocol):
         """Decodes an event."""
 
 
-TensorProto: TypeAlias = object
 Summary: TypeAlias = object
 
 
@@ -163,13 +161,11 @@ class EventLibrary(NamedTuple):
 
     Attributes:
       make_event: The class of events.
-      make_tensor: Makes a `TensorProto` of an array.
       read_records: Yields the records of a file; it ends before one that is damaged or incomplete.
       decode_error: What `make_event.FromString` raises.
     """
 
     make_event: EventClass
-    make_tensor: Callable[[ArrayLike], TensorProto]
     read_records: Callable[[Path], Iterator[bytes]]
     decode_error: type[Exception]
 
@@ -187,12 +183,11 @@ def _tensorboard_library() -> EventLibrary:
     from google.protobuf.message import DecodeError
     from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
     from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.util.tensor_util import make_tensor_proto
 
     def read_records(path: Path) -> Iterator[bytes]:
         yield from RawEventFileLoader(str(path)).Load()
 
-    return EventLibrary(Event, make_tensor_proto, read_records, DecodeError)
+    return EventLibrary(Event, read_records, DecodeError)
 
 
 def _tensorflow_library() -> EventLibrary:
@@ -208,7 +203,26 @@ def _tensorflow_library() -> EventLibrary:
             except (StopIteration, tf.errors.DataLossError):
                 return
 
-    return EventLibrary(tf.compat.v1.Event, tf.make_tensor_proto, read_records, DecodeError)
+    return EventLibrary(tf.compat.v1.Event, read_records, DecodeError)
+
+
+# Of tensorflow/core/framework/types.proto.
+_TYPES = {"float32": 1, "float64": 2, "object": 7}
+
+
+def _tensor(array: np.ndarray) -> dict[str, PlainData]:
+    """Returns the fields of a `TensorProto`, of a float32, an array of float64, or bytes as objects."""
+    tensor: dict[str, PlainData] = {
+        "dtype": _TYPES[array.dtype.name],
+        "tensor_shape": {"dim": [{"size": size} for size in array.shape]},
+    }
+    if array.dtype == object:
+        tensor["string_val"] = array.ravel().tolist()
+    elif not array.shape:
+        tensor["float_val"] = [array.item()]
+    else:
+        tensor["tensor_content"] = array.tobytes()
+    return tensor
 
 
 def _frame(record: bytes) -> bytes:
