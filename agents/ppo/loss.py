@@ -22,6 +22,7 @@ class Loss:
 
     Attributes:
       network: Evaluates minibatches.
+      config: The experiment's settings.
       scalars: Names of the metrics of each minibatch.
     """
 
@@ -46,13 +47,13 @@ class Loss:
           penalties: Further terms.
           reducer: Combines the advantages' moments of several learners.
         """
-        self.network, self._config, self._reducer = network, config, reducer
+        self.network, self.config, self._reducer = network, config, reducer
         self._clip_ratio, self._entropy_coef = clip_ratio, entropy_coef
         self._penalties = penalties
 
     def prepare(self, minibatch: Batch) -> Batch:
         """Standardizes the advantages of M elements, if the configuration says so."""
-        if not self._config.normalize_advantages:
+        if not self.config.normalize_advantages:
             return minibatch
         advantage = standardize(minibatch.advantage, self._reducer, minibatch.valid)  # [M]
         return minibatch._replace(advantage=advantage)
@@ -69,7 +70,7 @@ class Loss:
         Returns:
           The loss, float32 [], and metrics by name, float32 [] each.
         """
-        config, clip_ratio = self._config, self._clip_ratio.value(progress)
+        config, clip_ratio = self.config, self._clip_ratio.value(progress)
         policy, value = self.network.evaluate(
             minibatch.inputs, minibatch.states, minibatch.is_first
         )

@@ -31,6 +31,7 @@ from agents.settings.field_types import (
     PositiveFraction,
     ProperFraction,
     Restarts,
+    Seconds,
     Size,
     Steps,
     Weight,
@@ -122,6 +123,11 @@ class Config(BaseModel):
 
     algorithm: Name = Field(
         "ppo", description="ppo, or my_module:MyAlgorithm, a subclass of agents.Algorithm."
+    )
+    custom_settings: dict[str, JsonValue] = Field(
+        {},
+        max_length=1000,
+        description="Settings of an algorithm, network or policy of your own, which it reads here.",
     )
     rollout_length: int = Field(
         256,
@@ -353,16 +359,12 @@ class Config(BaseModel):
         le=2**31 - 1,
         description="Seed of all random numbers; equal seeds give equal runs.",
     )
-    step_timeout: float = Field(
+    step_timeout: Seconds = Field(
         60.0,
-        gt=0,
-        le=1e6,
         description="Seconds that an environment may take for a step before the run fails.",
     )
-    start_timeout: float = Field(
+    start_timeout: Seconds = Field(
         120.0,
-        gt=0,
-        le=1e6,
         description="Seconds that a worker process may take to start and to construct its "
         "environments before the run fails.",
     )
@@ -379,10 +381,10 @@ class Config(BaseModel):
         assert info.field_name
         return plain_data.read_number(value, cls.model_fields[info.field_name].annotation)
 
-    @field_validator("env_kwargs", "reset_options", mode="before")
+    @field_validator("env_kwargs", "reset_options", "custom_settings", mode="before")
     @classmethod
     def _as_saved(cls, value: PlainData) -> PlainData:
-        """Makes a resumed run give the environment the same arguments as at first."""
+        """Makes a resumed run give the same values as at first."""
         return plain_data.as_saved(value)
 
     @model_validator(mode="after")

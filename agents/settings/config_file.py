@@ -65,9 +65,9 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
     except ValidationError as error:
         raise usage_error(error, Config, given, origin=origin) from None
     except RecursionError:
-        raise UsageError(
-            f"env_kwargs{origin('env_kwargs')}: nested too deeply, or contained in itself"
-        ) from None
+        # Files are bounded when they are read.
+        names = [name for name, value in overrides.items() if isinstance(value, dict)]
+        raise UsageError(f"{', '.join(names)}: nested too deeply, or contained in itself") from None
     # The validation makes it a plain string.
     kept = {"env": given["env"]} if isinstance(given.get("env"), EnvFunction) else {}
     return config.model_copy(update=kept) if kept else config

@@ -15,6 +15,7 @@ Count = Annotated[int, Field(ge=0, le=65_536)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Steps = Annotated[int, Field(ge=1, le=10**15)]
 Interval = Annotated[int, Field(ge=0, le=10**15)]  # 0 is never.
+Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 ProperFraction = Annotated[float, Field(ge=0, lt=1)]

@@ -156,9 +156,10 @@ def test_constructor_arguments_nested_too_deeply(refused, write_file):
     assert refused(write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")) == [problem]
     kwargs = {}
     kwargs["b"] = kwargs
-    assert refused("pendulum", env_kwargs=kwargs) == [
-        "env_kwargs: nested too deeply, or contained in itself"
-    ]
+    for name in ("env_kwargs", "reset_options", "custom_settings"):
+        assert refused("pendulum", **{name: kwargs}) == [
+            f"{name}: nested too deeply, or contained in itself"
+        ]
 
 
 def bomb(width=10, depth=9):

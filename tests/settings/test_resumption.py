@@ -46,7 +46,13 @@ def test_backends_with_equal_episodes_can_differ():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"seed": 1}, {"learning_rate": 1e-3}, {"checkpoint_interval": 7}, {"env_kwargs": {"g": 1}}],
+    [
+        {"seed": 1},
+        {"learning_rate": 1e-3},
+        {"checkpoint_interval": 7},
+        {"env_kwargs": {"g": 1}},
+        {"custom_settings": {"size_coef": 1}},
+    ],
 )
 def test_other_settings_are_refused_by_name(settings):
     [(name, value)] = settings.items()
