@@ -206,14 +206,14 @@ def _tensorflow_library() -> EventLibrary:
     return EventLibrary(tf.compat.v1.Event, read_records, DecodeError)
 
 
-# Of tensorflow/core/framework/types.proto.
-_TYPES = {"float32": 1, "float64": 2, "object": 7}
+# By NumPy's characters for float32, float64 and objects; see tensorflow/core/framework/types.proto.
+_TYPES = {"f": 1, "d": 2, "O": 7}
 
 
 def _tensor(array: np.ndarray) -> dict[str, PlainData]:
     """Returns the fields of a `TensorProto`, of a float32, an array of float64, or bytes as objects."""
     tensor: dict[str, PlainData] = {
-        "dtype": _TYPES[array.dtype.name],
+        "dtype": _TYPES[array.dtype.char],
         "tensor_shape": {"dim": [{"size": size} for size in array.shape]},
     }
     if array.dtype == object:

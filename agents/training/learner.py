@@ -176,11 +176,12 @@ class Learner:
 
         Always at the last step, never for interval 0 and before the first iteration.
         """
-        if not interval or not self.step:
+        step = self.step  # Reading the variable takes as long as all else here.
+        if not interval or not step:
             return False
-        step_before = self.step - self._config.rollout_length * self._config.num_envs
-        crossed = self.step // interval > step_before // interval
-        return crossed or self.step >= self._config.steps
+        step_before = step - self._config.rollout_length * self._config.num_envs
+        crossed = step // interval > step_before // interval
+        return crossed or step >= self._config.steps
 
     def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
