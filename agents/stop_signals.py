@@ -27,6 +27,10 @@ from agents.errors import EnvironmentFailure
 GRACE_SECONDS = 0.4
 
 _POLL_SECONDS = 0.02
+
+# What follows a signal within so many seconds is the same one: GNU's `timeout` and others send theirs
+# to a process and then to its group.
+_ECHO_SECONDS = 0.05
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 # The signal that a stop was requested with; 0 before, and once the main thread has taken it.
@@ -169,7 +173,8 @@ class _Watcher:
 
     def __init__(self, announcement: str, farewell: Callable[[], Sequence[str]]):
         """Installs the handlers and starts the thread."""
-        self._announcement, self._farewell, self._signum = announcement, farewell, 0
+        self._announcement, self._farewell = announcement, farewell
+        self._signum, self._signal_time = 0, 0.0  # Of the first signal.
         # Which thread ends the process, "main" or "watcher", once one does.
         self.owner = ""
         self._lock = threading.Lock()  # For the owner and the depth.
@@ -254,9 +259,12 @@ class _Watcher:
     def _receive(self, signum: int) -> None:
         """Requests a stop; at the second signal ends the process."""
         global requested
+        now = time.monotonic()
+        if signum == self._signum and now - self._signal_time < _ECHO_SECONDS:
+            return
         if self._signum:
             os._exit(128 + self._signum)
-        self._signum = signum
+        self._signum, self._signal_time = signum, now
         with self._lock:
             if not self.owner:
                 requested = signum

@@ -139,6 +139,17 @@ def test_a_main_thread_that_is_stuck_is_rescued(signum):
     assert err.splitlines()[1:] == ["farewell"]
 
 
+@SIGNALS
+def test_a_signal_to_a_process_and_to_its_group_is_one(signum):
+    """As GNU's timeout sends it."""
+    process = start_stuck(0)
+    for _ in range(2):
+        process.send_signal(signum)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (128 + signum, "rescued completely ")
+    assert len(err.splitlines()) == 2
+
+
 @pytest.mark.parametrize("delay", [0.1, 1.0], ids=["before the rescue", "during the rescue"])
 def test_a_second_signal_ends_the_process_at_once(delay):
     process = start_stuck(30)
