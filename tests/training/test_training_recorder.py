@@ -67,7 +67,7 @@ def test_videos_and_strips_are_drawn_at_their_interval(run):
     for path in run.videos.iterdir():
         (codec, _, fps), frames = read(path)
         assert (codec, fps, frames.shape) == ("h264", 30, (9, 500, 500, 3))
-    assert strips(run) == dict.fromkeys([32, 64], (8 * 160 + 7 * 2, 160))
+    assert strips(run) == dict.fromkeys([32, 64], (4 * 160 + 3 * 2, 2 * 160 + 2))
 
 
 def test_the_video_shows_the_first_episode_of_the_evaluation(run, tmp_path):

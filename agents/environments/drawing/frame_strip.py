@@ -1,4 +1,4 @@
-"""A few frames of an episode, side by side in one image.
+"""A few frames of an episode in one image.
 
 Worker processes import this: it must not import TensorFlow.
 """
@@ -17,7 +17,8 @@ from agents.environments.wrappers.interface import Reset, Step
 from agents.types import Env, NestedArray, Options
 
 FRAMES = 8
-HEIGHT = 160  # Of the strip, in pixels.
+COLUMNS = 4  # TensorBoard shows images at the width of a card.
+HEIGHT = 160  # Of a frame, in pixels.
 _GAP = 2  # Between frames, in pixels.
 
 
@@ -68,7 +69,7 @@ class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
         return observ, reward, terminated, truncated, info
 
     def strip(self) -> bytes:
-        """Returns the frames so far as a PNG image, from left to right.
+        """Returns the frames so far as a PNG image, in rows from left to right.
 
         Raises:
           ValueError: The environment was not reset yet.
@@ -77,12 +78,13 @@ class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
             raise ValueError("There are no frames before the first reset.")
         frames = [*self._frames, *([self._last] if self._last else [])]
         chosen = np.unique(np.linspace(0, len(frames) - 1, FRAMES).round().astype(int))
-        width = sum(frames[index].width + _GAP for index in chosen) - _GAP
-        image = Image.new("RGB", (width, HEIGHT), "gray")  # Frames may be white.
-        left = 0
-        for index in chosen:
-            image.paste(frames[index], (left, 0))
-            left += frames[index].width + _GAP
+        width = max(frames[index].width for index in chosen) + _GAP
+        columns, rows = min(len(chosen), COLUMNS), -(-len(chosen) // COLUMNS)
+        size = columns * width - _GAP, rows * (HEIGHT + _GAP) - _GAP
+        image = Image.new("RGB", size, "gray")  # Frames may be white.
+        for place, index in enumerate(chosen):
+            row, column = divmod(place, COLUMNS)
+            image.paste(frames[index], (column * width, row * (HEIGHT + _GAP)))
         file = io.BytesIO()
         image.save(file, "png")
         return file.getvalue()

@@ -20,11 +20,16 @@ class Grayscale(Countdown):
 
 def shown(env):
     """Brightness of each frame of a strip."""
-    image = np.asarray(Image.open(io.BytesIO(env.strip())))
-    assert image.shape[0] == HEIGHT and image.dtype == np.uint8
-    is_gap = (image == 128).all(axis=(0, 2))  # Of the columns.
-    starts = np.flatnonzero(~is_gap & np.append(True, is_gap[:-1]))
-    return [int(image[0, start, 0]) for start in starts]
+    image = np.asarray(Image.open(io.BytesIO(env.strip())))  # [rows * 160 + gaps, ...]
+    assert image.dtype == np.uint8
+    brightness = []
+    for top in range(0, len(image), HEIGHT + 2):
+        row = image[top : top + HEIGHT]
+        assert len(row) == HEIGHT
+        is_gap = (row == 128).all(axis=(0, 2))  # Of the columns.
+        starts = np.flatnonzero(~is_gap & np.append(True, is_gap[:-1]))
+        brightness += [int(row[0, start, 0]) for start in starts]
+    return brightness
 
 
 @pytest.mark.parametrize("length", [7, 15, 16, 100, 1000])
