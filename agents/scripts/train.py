@@ -93,7 +93,7 @@ def train(
     command: str = "",
     track: Literal["wandb"] | None = None,
 ) -> Generator[EvaluationScore, None, None]:
-    """Trains an agent, or resumes a run that has checkpoints.
+    """Trains an agent, or resumes a run that has checkpoints, while its scores are iterated over.
 
     ```python
     for score in agents.train(agents.load_config("pendulum"), logdir="logdir"):
