@@ -29,7 +29,7 @@ from agents.deployment.space_json import save_spaces
 from agents.policies.policy import Policy
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
-from agents.settings.config_file import EXTENDS, load_config
+from agents.settings.config_file import EXTENDS, load_config, save_config
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import registration
@@ -43,6 +43,7 @@ SMALL = {
 }  # fmt: skip
 SERVICE = "docs/guides/deployment.md"
 RUN = "logdir/20260131T120000-pendulum"
+SWEEP = "logdir/20260131T120000-sweep-pendulum"
 IMPORTS = ast.Import | ast.ImportFrom
 MISSING = "my_module:"  # Any module of the reader's.
 with_code = pytest.mark.parametrize(
@@ -134,13 +135,14 @@ class Page:
 
 @pytest.fixture
 def make_page(tmp_path, monkeypatch):
-    """Creates a page to run blocks of, with the run that pages show."""
+    """Creates a page to run blocks of, with the run and the sweep that pages show."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(registration, "_specs", dict(registration._specs))
     # The name is there from now on, for `monkeypatch` to put it back.
     monkeypatch.setitem(vars(agents), "load_config", short_config)
     save_run(tmp_path / RUN)
+    save_sweep(tmp_path / SWEEP)
     modules, envs = set(sys.modules), set(gymnasium.registry)
     with contextlib.ExitStack() as services:
 
@@ -155,6 +157,13 @@ def make_page(tmp_path, monkeypatch):
     for name in set(sys.modules) - modules:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
             del sys.modules[name]
+
+
+def save_sweep(path):
+    """What `--trial=7` needs of a sweep."""
+    config = load_config("pendulum")
+    RunDirectory(path / "trial-0007").prepare(config)
+    save_config(config, path / "settings.yaml")
 
 
 def short_config(name="pendulum", **overrides):
