@@ -92,7 +92,7 @@ class TrainedPolicy:
         return self._unbatch(actions, single)
 
     def reset(self, done: NestedArray | None = None) -> None:
-        """Forgets the carried state, as episodes start.
+        """Clears the recurrent state at the start of episodes.
 
         Args:
           done: bool [N], which episodes of the batch ended; by default all.

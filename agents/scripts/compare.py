@@ -23,9 +23,9 @@ from agents.suggestion import did_you_mean
 
 EXAMPLES = """\
 examples:
-  python -m agents.scripts.compare logdir --outdir=comparison
-  python -m agents.scripts.compare logdir/*-pendulum --outdir=comparison --axis=minutes
-  python -m agents.scripts.compare logdir --outdir=comparison --metric=episode/return"""
+  agents compare logdir --outdir=comparison
+  agents compare logdir/*-pendulum --outdir=comparison --axis=minutes
+  agents compare logdir --outdir=comparison --metric=episode/return"""
 
 
 class CompareOptions(BaseModel):
@@ -58,7 +58,7 @@ class CompareOptions(BaseModel):
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     options, _ = parse_command(
-        CompareOptions, arguments, program="python -m agents.scripts.compare", examples=EXAMPLES
+        CompareOptions, arguments, program="agents compare", examples=EXAMPLES
     )
     outdir = Path(options.outdir)
     check_writable(outdir, "--outdir")

@@ -22,7 +22,7 @@ examples:
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     parser = argparse.ArgumentParser(
-        prog="python -m agents.scripts.completion",
+        prog="agents completion",
         description="Prints a script with which a shell completes commands, options and presets.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

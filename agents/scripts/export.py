@@ -14,8 +14,8 @@ from agents.tensorflow_setup import start_tensorflow
 
 EXAMPLES = """\
 examples:
-  python -m agents.scripts.export --logdir=logdir/20260131T120000-pendulum --outdir=policy
-  python -m agents.scripts.export --logdir=logdir/20260131T120000-ant --outdir=policy --format=onnx --checkpoint=best"""
+  agents export --logdir=logdir/20260131T120000-pendulum --outdir=policy
+  agents export --logdir=logdir/20260131T120000-ant --outdir=policy --format=onnx --checkpoint=best"""
 
 
 class ExportOptions(BaseModel):
@@ -35,9 +35,7 @@ class ExportOptions(BaseModel):
 
 def main(arguments: list[str]) -> None:
     """Runs the command."""
-    options, _ = parse_command(
-        ExportOptions, arguments, program="python -m agents.scripts.export", examples=EXAMPLES
-    )
+    options, _ = parse_command(ExportOptions, arguments, program="agents export", examples=EXAMPLES)
     run = RunDirectory.of(options.logdir)
     run.checkpoint(options.checkpoint)  # Before TensorFlow is imported.
     with stop_signals.handling("the export stops"), stop_signals.interruptible():

@@ -32,9 +32,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 EXAMPLES = """\
 examples:
-  python -m agents.scripts.sweep --logdir=logdir --config=pendulum --trials=50
-  python -m agents.scripts.sweep --logdir=logdir --config=cheetah --steps=300000 --space=my_space.yaml
-  python -m agents.scripts.sweep --logdir=logdir --timestamp=20260131T120000 --trials=100
+  agents sweep --logdir=logdir --config=pendulum --trials=50
+  agents sweep --logdir=logdir --config=cheetah --steps=300000 --space=my_space.yaml
+  agents sweep --logdir=logdir --timestamp=20260131T120000 --trials=100
 
 The last one continues a sweep. Run it in several terminals to train as many trials at once."""
 
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> None:
     options, overrides = parse_command(
         SweepOptions,
         arguments,
-        program="python -m agents.scripts.sweep",
+        program="agents sweep",
         settings=Config,
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  python -m agents.scripts.train --logdir=logdir --config=pendulum
-  python -m agents.scripts.train --logdir=logdir --config=cartpole --seed=1 --learning-rate=1e-3
-  python -m agents.scripts.train --logdir=logdir --env=my_module:MyEnv-v0 --num-envs=16
-  python -m agents.scripts.train --logdir=logdir --timestamp=20260131T120000"""
+  agents train --logdir=logdir --config=pendulum
+  agents train --logdir=logdir --config=cartpole --seed=1 --learning-rate=1e-3
+  agents train --logdir=logdir --env=my_module:MyEnv-v0 --num-envs=16
+  agents train --logdir=logdir --timestamp=20260131T120000"""
 
 
 class TrainOptions(BaseModel):
@@ -175,7 +175,7 @@ def main(arguments: list[str]) -> None:
     options, overrides = parse_command(
         TrainOptions,
         arguments,
-        program="python -m agents.scripts.train",
+        program="agents train",
         settings=Config,
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),

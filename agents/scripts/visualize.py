@@ -37,10 +37,10 @@ FILM = "film.mp4"
 
 EXAMPLES = """\
 examples:
-  python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos
-  python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --checkpoint=best
-  python -m agents.scripts.visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --episodes=1 --film
-  MUJOCO_GL=egl python -m agents.scripts.visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3"""
+  agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos
+  agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --checkpoint=best
+  agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --episodes=1 --film
+  MUJOCO_GL=egl agents visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3"""
 
 
 class VisualizeOptions(BaseModel):
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> None:
     options, _ = parse_command(
         VisualizeOptions,
         arguments,
-        program="python -m agents.scripts.visualize",
+        program="agents visualize",
         examples=EXAMPLES,
     )
     run = RunDirectory.of(options.logdir)

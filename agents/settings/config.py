@@ -291,8 +291,8 @@ class Config(BaseModel):
         0.0,
         ge=-20,
         le=20,
-        description="Logarithm of a Gaussian's initial standard deviation, in units of the action; "
-        "lower for less exploration.",
+        description="Logarithm of a Gaussian's initial standard deviation, in units of the action "
+        "(squashed_gaussian: before the tanh); lower for less exploration.",
     )
     divide_initial_std: bool = Field(
         False,

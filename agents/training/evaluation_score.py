@@ -50,5 +50,5 @@ class EvaluationScore(float):
 
     @property
     def policy(self) -> TrainedPolicy:
-        """The policy that is trained; it changes as training goes on, checkpoints do not."""
+        """The policy that is trained; it changes while training continues, checkpoints do not."""
         return self._make_policy()

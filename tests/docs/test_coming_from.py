@@ -7,7 +7,7 @@ import pytest
 
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
-from agents.settings.peer_names import PEER_NAMES
+from agents.settings.peer_names import hint
 
 PAGE = Path(__file__).parents[2] / "docs/guides/coming-from.md"
 
@@ -48,10 +48,11 @@ def test_values_are_those_of_config_and_preset(row):
 
 
 @pytest.mark.parametrize("row", list(rows()), ids=lambda row: f"{row[0]}-{row[1]}")
-def test_hints_of_command_line_agree(row):
+def test_names_are_answered_with_the_setting(row):
     _, theirs, setting, *_ = row
-    if theirs in PEER_NAMES:
-        assert PEER_NAMES[theirs] == setting
+    known = Config.model_fields
+    if re.fullmatch(r"[a-z_]+", theirs) and setting in known and theirs not in known:
+        assert hint(theirs, known, str) == f"; did you mean {setting}?"
 
 
 def test_every_library_has_a_table():

@@ -22,7 +22,7 @@ def test_every_command_is_one_of_the_scripts(capsys):
         with pytest.raises(SystemExit) as caught:
             dispatch([name, "--help"])
         assert caught.value.code == 0
-        assert f"python -m agents.scripts.{name}" in capsys.readouterr().out
+        assert f"usage: agents {name}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
