@@ -367,6 +367,10 @@ def check_writable(folder: str | Path, option: str) -> None:
     """Raises a UsageError if `folder` can't be created or written to; `option` names it."""
     existing = Path(folder).absolute()
     while not existing.exists():
+        if existing.is_symlink():
+            raise UsageError(
+                f"{option}={folder}: {existing} is a link to {existing.readlink()}, which does not exist"
+            )
         existing = existing.parent
     if not existing.is_dir():
         raise UsageError(f"{option}={folder}: {existing} is not a folder")

@@ -44,6 +44,14 @@ def test_runs_of_the_same_second_have_different_folders(tmp_path):
         assert RunDirectory.existing(tmp_path, timestamp).path == path
 
 
+@pytest.mark.parametrize("below", ["", "logs"])
+def test_a_logdir_behind_a_broken_link_is_refused(tmp_path, below):
+    """Such as that of a disk that is not mounted."""
+    (tmp_path / "data").symlink_to("/nowhere/at/all")
+    message = refused(RunDirectory.new, tmp_path / "data" / below, "pendulum")
+    assert f"{tmp_path}/data is a link to /nowhere/at/all, which does not exist" in message
+
+
 def test_an_error_is_written_with_its_traceback(tmp_path):
     run = RunDirectory(tmp_path)
     try:
