@@ -7,6 +7,7 @@ import importlib.util
 import json
 import logging
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -80,8 +81,21 @@ def export_policy(
         with _quiet():
             FORMATS[format](function, place)
         (place / METADATA).write_text(json.dumps(metadata, indent=2) + "\n", encoding="utf-8")
-        os.replace(place, outdir)
+        _move(place, outdir)
     return metadata
+
+
+def _move(place: Path, outdir: Path) -> None:
+    """Moves a folder to a new path, or what is in it into a folder that is there already."""
+    try:
+        if not outdir.exists():
+            os.replace(place, outdir)
+            return
+        # It may be a link, the current folder, or another disk. The metadata comes last.
+        for path in sorted(place.iterdir(), key=lambda path: path.name == METADATA):
+            shutil.move(path, outdir / path.name)
+    except OSError as error:
+        raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
 
 
 def _metadata(

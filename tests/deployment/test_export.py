@@ -99,6 +99,19 @@ def test_saved_weights_do_not_change_with_those_of_this_process(tmp_path):
     np.testing.assert_allclose(action, load_policy(run)(observ), rtol=1e-6)
 
 
+@pytest.mark.parametrize("place", ["link", "current folder"])
+def test_a_policy_is_exported_into_an_empty_folder_of_any_kind(place, tmp_path, monkeypatch):
+    run = save_run(KINDS["categorical"], tmp_path)
+    folder, link = tmp_path / "folder", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    monkeypatch.chdir(folder)
+    export_policy(run, link if place == "link" else ".")
+    assert {path.name for path in folder.iterdir()} >= {METADATA, "saved_model.pb", "variables"}
+    assert link.is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {run.path.name, "folder", "link"}
+
+
 def test_mistakes_are_named_and_leave_nothing(tmp_path, monkeypatch):
     run = save_run(KINDS["categorical"], tmp_path)
     out = tmp_path / "out"
