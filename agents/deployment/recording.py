@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,19 +136,30 @@ def record_film(source: Source, seed: int, path: Path) -> None:
         policy = Policy(*spaces, config)
         actor = TrainedPolicy(policy, *spaces, config)
         max_steps = round(SCENE_SECONDS * envs.get_attr("frame_rate")[0])
-        for step in film_steps(run):
-            if step:
-                restore(run.checkpoint(str(step)), policy.variables())
+        for step, checkpoint in film_scenes(run):
+            if checkpoint:
+                restore(checkpoint, policy.variables())
             caption = f"step {step:,}" if step else "before training"
             envs.call("begin_scene", caption)
             play(envs, actor, seed, max_steps)
             envs.call("end_scene")
 
 
-def film_steps(run: RunDirectory) -> list[int]:
-    """Returns the steps of a film's scenes, ascending: 0, and those of kept checkpoints."""
+def film_scenes(run: RunDirectory) -> Iterator[tuple[int, Path | None]]:
+    """Yields the steps of a film's scenes and their checkpoints, ascending: none at first.
+
+    A checkpoint that is damaged, or that a training has replaced by later ones meanwhile, has no
+    scene, and a warning says so.
+    """
+    yield 0, None
     kept = {file.step for file in find_files(run.checkpoints) if not file.is_best and file.step}
-    return [0, *spread(sorted(kept), FILM_SCENES - 1)]
+    for step in spread(sorted(kept), FILM_SCENES - 1):
+        try:
+            checkpoint = run.checkpoint(str(step))
+        except UsageError as error:
+            warnings.warn(f"the film has no scene of step {step:,}: {error}", stacklevel=2)
+        else:
+            yield step, checkpoint
 
 
 def may_draw(config: Config, envs: VectorEnv | InGraphEnv) -> bool:

@@ -127,7 +127,6 @@ def visualize(
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
     paths = _video_files(outdir, num_episodes)
-    _remove_videos(outdir)
     with (
         refusing_modules_in(run.path, run.path.parent),
         stop_signals.interruptible(),
@@ -245,6 +244,7 @@ def _record_episodes(
         return RecordEpisode(env, paths[episode], speed)
 
     with source.drawing(len(seeds), record) as envs:
+        _remove_videos(paths[0].parent)  # Not before it is known that there will be others.
         return _evaluate(source, envs, checkpoint, seeds, progress)
 
 

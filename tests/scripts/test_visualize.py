@@ -279,9 +279,13 @@ def errors(arguments, cwd):
 )
 def test_invalid_arguments_end_with_a_message(run, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
+    (tmp_path / "out").mkdir()
+    earlier = tmp_path / "out" / "episode-00.mp4"
+    earlier.write_text("a video of the call before")
     given = [argument.format(run=run.path, log=run.path.parent) for argument in arguments]
     text = errors(given, tmp_path)
     assert re.search(message, text), text
+    assert earlier.exists()
 
 
 SIZED = """
