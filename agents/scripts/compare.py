@@ -15,7 +15,7 @@ from agents.analysis.comparison import Group, compare_runs
 from agents.analysis.run_scores import Axis, RunScores, read_scores
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
-from agents.errors import UsageError
+from agents.errors import UsageError, first_line
 from agents.regular_files import write_atomically
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory, check_writable
@@ -91,18 +91,27 @@ def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
 
 
 def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
-    """Reads the scores of runs; those that have none yet are left out, with a warning.
+    """Reads the scores of runs; those that have none, or can't be read, are left out with a warning.
 
     Raises:
       UsageError: No run has any.
     """
-    read = [read_scores(folder, metric) for folder in runs]
+    read = []
+    for folder in runs:
+        try:
+            read.append(read_scores(folder, metric))
+        except UsageError as error:  # Such as of another version.
+            if len(runs) == 1:
+                raise
+            warnings.warn(f"{folder.path} is left out: {first_line(error)}", stacklevel=2)
     found = [scores for scores in read if scores.steps.size]
     if not found:
         tags = {tag for folder in runs for row in read_metrics(folder.metrics_file) for tag in row}
         if metric.startswith("eval/") and not any(tag.startswith("eval/") for tag in tags):
             raise UsageError("no run has an evaluation yet; they need to train longer")
         known = sorted(tags - {"step", "wall_time"})
+        if not known:
+            raise UsageError("no run has metrics yet; they need to train longer")
         hint = did_you_mean(metric, known, str) or f"; they have {', '.join(known)}"
         raise UsageError(f"--metric={metric}: no run has this metric{hint}")
     for scores in read:

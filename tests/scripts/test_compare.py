@@ -100,6 +100,16 @@ def test_runs_without_evaluations_are_left_out(log, tmp_path, capfd):
     assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
 
 
+def test_runs_of_another_version_are_left_out(log, tmp_path, capfd):
+    other = write_run(log / "20260209T120000-pendulum", training_rows([1.0]), seed=7)
+    other.config_file.write_text(other.config_file.read_text() + "old_setting: 1\n")
+    with pytest.warns(UserWarning, match="20260209T120000-pendulum is left out: unknown setting"):
+        main([str(log), f"--outdir={tmp_path / 'out'}"])
+    assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
+    with pytest.raises(UsageError, match="unknown setting 'old_setting'"):
+        main([str(other.path), f"--outdir={tmp_path / 'out'}"])
+
+
 def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, capfd):
     rows = training_rows([1, 2, 3, 4])
     write_run(tmp_path / "log" / "whole", rows, seed=0)
@@ -132,6 +142,7 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, capfd):
             "--metric=xyz: no run has this metric; they have eval/return_mean, perf/steps",
         ),
         (["{new}", "--outdir=out"], "no run has an evaluation yet; they need to train longer"),
+        (["{fresh}", "--outdir=out", "--metric=a"], "^no run has metrics yet; they need to train"),
         (["{log}", "--outdir=out", "--runs=x"], "unknown setting --runs$"),
         (["{log}", "--outdir=out", "--axes=steps"], "did you mean --axis?"),
     ],
@@ -140,7 +151,8 @@ def test_errors(log, tmp_path, arguments, message):
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("")
     write_run(tmp_path / "new", training_rows([np.nan]))
-    places = {name: tmp_path / name for name in ("empty", "file", "new")}
+    write_run(tmp_path / "fresh", [])
+    places = {name: tmp_path / name for name in ("empty", "file", "new", "fresh")}
     given = [argument.format(log=log, **places) for argument in arguments]
     with pytest.raises(UsageError) as caught:
         main(given)
