@@ -30,7 +30,7 @@ def install_command(extra: str) -> str:
 
 
 def check_package(init_file: str | None) -> None:
-    """Checks that no other package `agents` is in front of this library's, beside or inside it.
+    """Checks that no other package `agents` is anywhere on `sys.path`, or inside this library's.
 
     Takes a tenth of a millisecond unless there is another one.
 

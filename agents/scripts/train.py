@@ -142,12 +142,14 @@ def train(
             stack.enter_context(contextlib.closing(eval_envs))
         if run:
             tensorboard = f"{interpreter()} -m tensorboard.main"
-            see = f"see it with: {tensorboard} --logdir={run.path.parent}"
+            see = f"see it with: {tensorboard} --logdir={shlex.quote(str(run.path.parent))}"
             print(f"Training in {run.path}; {see}", file=sys.stderr)
+        # What is tracked is kept in any case.
+        tracking = run.path if run else Path()
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         if not run.config_file.exists():
             run.prepare(config)
-        trackers = [stack.enter_context(wandb_tracker(run))] if track else []
+        trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []
         with stop_signals.interruptible():
             start_tensorflow(config.threads)
             from agents.training.training_loop import training_loop
@@ -206,7 +208,10 @@ def main(arguments: list[str]) -> None:
         hints = [run.write_error(error)] if run.path.is_dir() else []
         raise SystemExit(report_error(error, *hints, *_hints(run))) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
-    where = f"--logdir={run.path} --outdir={run.path / 'videos'}"
+    where = " ".join(
+        f"--{option}={shlex.quote(str(path))}"
+        for option, path in (("logdir", run.path), ("outdir", run.path / "videos"))
+    )
     print(f"{result}. Watch it with: {command_line('visualize')} {where}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import shlex
 import shutil
 import sys
 import uuid
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agents import stop_signals
 from agents.command_line.installation import install_command
 from agents.errors import UsageError, first_line
 from agents.regular_files import read_regular, write_atomically
@@ -30,7 +32,7 @@ _MAX_ID_BYTES = 100
 
 
 @contextlib.contextmanager
-def wandb_tracker(run: RunDirectory) -> Iterator[WandbTracker]:
+def wandb_tracker(run: RunDirectory, folder: Path | None = None) -> Iterator[WandbTracker]:
     """A run of Weights & Biases for a run of this library; resumes the one that it had before.
 
     The variables of wandb apply, such as WANDB_MODE=offline. Its files lie in the run's folder. At
@@ -38,6 +40,7 @@ def wandb_tracker(run: RunDirectory) -> Iterator[WandbTracker]:
 
     Args:
       run: The run, whose folder exists.
+      folder: Where wandb keeps its files, in a folder `wandb`; by default with the run.
 
     Yields:
       The tracker.
@@ -50,9 +53,13 @@ def wandb_tracker(run: RunDirectory) -> Iterator[WandbTracker]:
             "--track=wandb needs the package wandb, which is not installed\n"
             f"{install_command('wandb')}"
         )
-    tracker = WandbTracker(_start(run))
+    with stop_signals.interruptible():  # It may wait for a server.
+        tracker = WandbTracker(_start(run, folder or run.path))
     try:
         yield tracker
+    except GeneratorExit:  # The caller has left the loop over its scores.
+        tracker.close(exit_code=0)
+        raise
     except BaseException:
         tracker.close(exit_code=1)
         raise
@@ -104,12 +111,8 @@ class WandbTracker:
 
     def close(self, exit_code: int) -> None:
         """Ends the run, whose state is "finished" for the exit code 0, otherwise "failed"."""
-        import wandb
-
         self._try(lambda: self._run.finish(exit_code=exit_code))
-        if wandb.run in (None, self._run):  # Otherwise the user has a run of their own.
-            with contextlib.suppress(Exception):
-                wandb.teardown()  # Ends the process that uploads.
+        _end_process()
 
     def _try(self, send: Callable[[], object]) -> None:
         if not self._works:
@@ -129,11 +132,20 @@ def is_tracked(run: RunDirectory) -> bool:
     return _id_file(run).is_file()
 
 
-def _start(run: RunDirectory) -> wandb.Run:
+def _end_process() -> None:
+    """Ends the process that uploads, unless the user has a run of their own."""
+    import wandb
+
+    if wandb.run is None:
+        with contextlib.suppress(Exception):
+            wandb.teardown()
+
+
+def _start(run: RunDirectory, place: Path) -> wandb.Run:
     """Starts or resumes the run of wandb, and says where it can be seen."""
     import wandb
 
-    folder, id_file = run.path / "wandb", _id_file(run)
+    folder, id_file = place / "wandb", _id_file(run)
     existed = folder.exists()
     run_id = _read_id(id_file)
     try:
@@ -144,8 +156,9 @@ def _start(run: RunDirectory) -> wandb.Run:
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=run_id,
             name=run.path.name,
-            dir=str(run.path),
+            dir=str(place),
             resume="allow",
+            reinit="create_new",  # Beside a run that the user has started.
             settings=wandb.Settings(
                 silent=True,
                 console="off",
@@ -154,8 +167,7 @@ def _start(run: RunDirectory) -> wandb.Run:
             ),
         )
     except Exception as error:
-        with contextlib.suppress(Exception):
-            wandb.teardown()
+        _end_process()
         if not existed:
             shutil.rmtree(folder, ignore_errors=True)
         raise UsageError(
@@ -165,10 +177,11 @@ def _start(run: RunDirectory) -> wandb.Run:
     with contextlib.suppress(OSError):  # On a full disk a resumed run starts another one.
         write_atomically(id_file, run_id.encode())
     if started.offline:
-        place = f"{folder}; upload it with: wandb sync {Path(started.dir).parent}"
+        sync = shlex.quote(str(Path(started.dir).parent))
+        shown = f"{folder}; upload it with: wandb sync {sync}"
     else:
-        place = started.url or "wandb"
-    print(f"Tracked in {place}", file=sys.stderr)
+        shown = started.url or "wandb"
+    print(f"Tracked in {shown}", file=sys.stderr)
     return started
 
 

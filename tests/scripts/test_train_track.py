@@ -29,8 +29,8 @@ def test_a_tracked_run_sends_what_it_logs(tmp_path, monkeypatch):
     recorder, ends = Recorder(), []
 
     @contextlib.contextmanager
-    def tracker(run):
-        assert run.config_file.exists()
+    def tracker(run, folder):
+        assert run.config_file.exists() and folder == run.path
         yield recorder
         ends.append(run.path)
 

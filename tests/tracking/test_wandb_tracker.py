@@ -59,6 +59,27 @@ with wandb_tracker(run) as tracker:
 """
 
 
+LEFT = """
+def scores():
+    with wandb_tracker(run) as tracker:
+        tracker.scalars(100, {"losses/policy": 0.5})
+        yield
+
+loop = scores()
+next(loop)
+loop.close()
+"""
+BESIDE = """
+import wandb
+mine = wandb.init(project="mine", dir=sys.argv[2], settings=wandb.Settings(silent=True))
+with wandb_tracker(run, Path(sys.argv[2]) / "other") as tracker:
+    tracker.scalars(100, {"losses/policy": 0.5})
+assert wandb.run is mine
+mine.log({"mine": 3}, step=7)
+mine.finish()
+"""
+
+
 def execute(code, *arguments, **variables):
     environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_ERROR_REPORTING": "false"}
     return subprocess.run(
@@ -164,6 +185,32 @@ def test_a_resumed_run_is_the_same_one_and_a_kill_leaves_no_process(written):
     files = list(folder.glob("wandb/offline-run-*/run-*.wandb"))
     assert len(files) == 2
     assert {path.stem for path in files} == {f"run-{name}"}
+
+
+def exit_codes(folder):
+    return [
+        record.exit.exit_code
+        for path in folder.glob("wandb/offline-run-*/run-*.wandb")
+        for record in records(path)
+        if record.HasField("exit")
+    ]
+
+
+def test_leaving_the_loop_is_no_failure(tmp_path):
+    left, failed = tmp_path / "left", tmp_path / "failed"
+    assert execute(LEFT, left).returncode == 0
+    assert execute("with wandb_tracker(run): 1 / 0", failed).returncode == 1
+    assert (exit_codes(left), exit_codes(failed)) == ([0], [1])
+
+
+def test_a_run_of_the_users_own_continues(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    process = execute(BESIDE, tmp_path / "run", mine)
+    assert process.returncode == 0, process.stderr
+    assert history(mine)[7]["mine"] == 3
+    assert history(mine / "other")[100]["losses/policy"] == 0.5
+    assert not (tmp_path / "run" / "wandb").exists()
 
 
 def test_a_failure_later_is_one_warning(tmp_path):
