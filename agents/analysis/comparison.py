@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import warnings
 from collections.abc import Sequence
 
@@ -12,9 +11,11 @@ import numpy as np
 from agents.analysis.run_scores import Axis, RunScores
 from agents.analysis.score_statistics import bootstrap_interval, interquartile_mean
 from agents.settings.config import Config
+from agents.settings.plain_data import as_text
 from agents.types import PlainData
 
 UNDIVIDED = "all runs"  # The label of a group beside which there is no other.
+_DIGITS = 6  # Of settings in labels.
 _MAX_POSITIONS = 1000  # Of a curve; over minutes, each evaluation of each run has its own.
 
 
@@ -109,11 +110,11 @@ def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
     names = [
         name
         for name in Config.model_fields
-        if name != "seed" and len({_text(run.settings[name]) for run in runs}) > 1
+        if name != "seed" and len({as_text(run.settings[name], _DIGITS) for run in runs}) > 1
     ]
     groups: dict[str, list[RunScores]] = {}
     for run in sorted(runs, key=lambda run: [_rank(run.settings[name]) for name in names]):
-        label = ", ".join(f"{name}={_text(run.settings[name])}" for name in names)
+        label = ", ".join(f"{name}={as_text(run.settings[name], _DIGITS)}" for name in names)
         groups.setdefault(label or UNDIVIDED, []).append(run)
     return groups
 
@@ -148,16 +149,7 @@ def _distinct(runs: Sequence[RunScores]) -> list[RunScores]:
     return list(longest.values())
 
 
-def _text(value: PlainData) -> str:
-    """Spells the value of a setting as on the command line, floats with six digits."""
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
 def _rank(value: PlainData) -> tuple[bool, float, str]:
     """Returns what values are sorted by: numbers by their size, others by their text."""
     is_number = isinstance(value, int | float)
-    return (False, value, "") if is_number else (True, 0.0, _text(value))
+    return (False, value, "") if is_number else (True, 0.0, as_text(value))

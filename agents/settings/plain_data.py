@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import operator
 
 from pydantic_core import PydanticCustomError
@@ -45,3 +46,17 @@ def as_saved(value: PlainData) -> PlainData:
     if isinstance(value, list | tuple):
         return [as_saved(item) for item in value]
     return float(value) if isinstance(value, float) else value
+
+
+def as_text(value: PlainData, digits: int | None = None) -> str:
+    """Spells a value as the command line takes it: lists with commas, dictionaries as JSON.
+
+    Args:
+      value: A value of any setting, as files hold it.
+      digits: Significant digits of floats; by default all that tell them apart.
+    """
+    if isinstance(value, float) and digits:
+        return f"{value:.{digits}g}"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)

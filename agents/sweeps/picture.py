@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from agents.analysis.inline_figure import InlineFigure
 from agents.sweeps.search_space import Choices, SearchSpace
 from agents.sweeps.trial_result import COMPLETE, PRUNED, TrialResult
 
@@ -33,8 +32,7 @@ def draw_sweep(
     """
     names = sorted(space.dimensions, key=lambda name: -importances.get(name, 0.0))
     grid_rows = 2 + -(-len(names) // COLUMNS)  # The panels of the first row are twice as high.
-    # Without pyplot, which looks for a display and keeps the figure.
-    figure = Figure(figsize=(16, 2.4 * grid_rows))
+    figure = InlineFigure(figsize=(16, 2.4 * grid_rows))
     figure.suptitle(title)
     inches = {"left": 0.9, "right": 15.8, "bottom": 0.4, "top": 2.4 * grid_rows - 0.5}
     grid = figure.add_gridspec(
@@ -57,11 +55,8 @@ def draw_sweep(
         _draw_setting(panel, results, name, space)
     for panel in figure.axes:
         panel.grid(alpha=0.25, linewidth=0.6)
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
-    image = io.BytesIO()
-    figure.savefig(image, dpi=110, format="png")
-    return image.getvalue()
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure.image(dpi=110)
 
 
 def _draw_history(panel: Axes, results: Sequence[TrialResult]) -> None:

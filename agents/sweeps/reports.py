@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 
 from agents.regular_files import write_atomically
+from agents.settings.plain_data import as_text
 from agents.sweeps.picture import draw_sweep
 from agents.sweeps.sweep import Sweep
 from agents.sweeps.trial_result import COMPLETE, TrialResult, best_first
 from agents.types import PlainData
 
 MAX_COLUMNS = 5  # Of the table: it fits into 80 characters.
+
+_DIGITS = 3  # Of settings on the console.
 
 
 def write_reports(sweep: Sweep) -> None:
@@ -37,7 +39,7 @@ def csv_text(results: Sequence[TrialResult]) -> str:
     writer.writerow(["trial", "state", "score", "step", *names, "run", "cause"])
     for result in best_first(results):
         settings = [
-            _text(result.settings[name]) if name in result.settings else "" for name in names
+            as_text(result.settings[name]) if name in result.settings else "" for name in names
         ]
         score = "" if result.score is None else repr(result.score)
         head = [result.number, result.state, score, result.step]
@@ -54,7 +56,7 @@ def table(results: Sequence[TrialResult]) -> list[str]:
         ["state", *(result.state for result in shown)],
     ]
     for name in _setting_names(shown):
-        rows.append([name, *(_short(result.settings.get(name, "")) for result in shown)])
+        rows.append([name, *(as_text(result.settings.get(name, ""), _DIGITS) for result in shown)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
@@ -64,7 +66,7 @@ def table(results: Sequence[TrialResult]) -> list[str]:
 
 def describe_settings(settings: Mapping[str, PlainData]) -> str:
     """Returns settings in one line: `learning_rate 0.001, layers [64, 64]`."""
-    return ", ".join(f"{name} {_short(value)}" for name, value in settings.items())
+    return ", ".join(f"{name} {as_text(value, _DIGITS)}" for name, value in settings.items())
 
 
 def describe_result(results: Sequence[TrialResult], number: int) -> str:
@@ -91,15 +93,3 @@ def _setting_names(results: Sequence[TrialResult]) -> list[str]:
 
 def _score(result: TrialResult) -> str:
     return f"{result.score:.1f}"
-
-
-def _text(value: PlainData) -> str:
-    """Returns a setting's value as the command line takes it."""
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _short(value: PlainData) -> str:
-    """Returns a setting's value with three digits."""
-    return f"{value:.3g}" if isinstance(value, float) else _text(value)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticCustomError
 
-from agents.settings.plain_data import as_saved, read_number
+from agents.settings.plain_data import as_saved, as_text, read_number
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,21 @@ def test_plain_data_is_what_a_file_gives_back():
     saved = as_saved({"sizes": (1, (2.0, np.float64(0.5))), "name": "x", "none": None})
     assert saved == {"sizes": [1, [2.0, 0.5]], "name": "x", "none": None}
     assert type(saved["sizes"][1][1]) is float
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.00012345, None, "0.00012345"),
+        (0.00012345, 3, "0.000123"),
+        ([64, 64], 3, "64,64"),
+        ([], None, ""),
+        ("tanh", None, "tanh"),
+        (True, None, "true"),
+        (3, 1, "3"),
+        (None, None, "null"),
+        ({"size": 0.1}, 3, '{"size": 0.1}'),
+    ],
+)
+def test_values_are_spelled_as_on_the_command_line(value, digits, text):
+    assert as_text(value, digits) == text

@@ -36,12 +36,12 @@ def panels(monkeypatch, *arguments):
     """The axes that are drawn."""
     figures = []
 
-    class Figure(picture.Figure):
+    class Figure(picture.InlineFigure):
         def savefig(self, *arguments, **options):
             figures.append(self)
             super().savefig(*arguments, **options)
 
-    monkeypatch.setattr(picture, "Figure", Figure)
+    monkeypatch.setattr(picture, "InlineFigure", Figure)
     draw_sweep(*arguments)
     return figures[0].axes
 
