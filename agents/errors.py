@@ -22,6 +22,10 @@ class UnsupportedSpaceError(UsageError):
     """A space that this library has no arrays, policy or network for."""
 
 
+class JournalError(UsageError):
+    """The journal of a sweep can't be written, as on a full disk; that is no trial's fault."""
+
+
 class InvalidActionError(ValueError):
     """An action outside of the action space; the message names the environment's index."""
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run
-from agents.errors import UsageError
+from agents.errors import JournalError, UsageError
 from agents.scripts.train import look_up, train
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
@@ -94,6 +94,8 @@ def main(arguments: list[str]) -> None:
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(report_error(interrupt, *hints)) from None
+    except JournalError as error:
+        raise SystemExit(report_error(error, *hints)) from None
     except FAILURES as error:
         raise SystemExit(report_error(error, "The first trials have all failed.", *hints)) from None
     write_reports(sweep)

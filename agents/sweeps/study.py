@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import warnings
 from pathlib import Path
 
@@ -17,10 +15,10 @@ from optuna.distributions import (
 )
 from optuna.importance import get_param_importances
 from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
-from agents.errors import UsageError
+from agents.errors import JournalError, UsageError
+from agents.sweeps.journal import Journal
 from agents.sweeps.search_space import Choices, SearchSpace
 from agents.sweeps.trial_result import COMPLETE, FAILED, PRUNED, RUNNING, TrialResult
 from agents.types import PlainData
@@ -41,7 +39,10 @@ _OPTUNA_STATES = {name: state for state, name in _STATES.items()}
 
 
 class Study:
-    """The trials of a sweep in a journal, a file that several processes share."""
+    """The trials of a sweep in a journal, a file that several processes share.
+
+    Whatever changes a trial raises a JournalError if the journal can't be written.
+    """
 
     def __init__(self, journal: Path, lock: Path, warmup_steps: int):
         """Opens the journal, or creates it.
@@ -59,14 +60,16 @@ class Study:
         pruner = optuna.pruners.MedianPruner(STARTUP_TRIALS, warmup_steps)
         try:
             self._study = optuna.create_study(
-                storage=JournalStorage(JournalFileBackend(str(journal), _FileLock(lock))),
+                storage=JournalStorage(Journal(journal, lock)),
                 study_name="sweep",
                 direction="maximize",
                 load_if_exists=True,
                 pruner=pruner,
             )
         except OSError as error:
-            raise UsageError(f"can't write {journal}: {error.strerror}") from None
+            raise JournalError(f"can't write {journal}: {error.strerror}") from None
+        except UsageError:
+            raise
         except ValueError as error:  # Of JSON, too.
             raise UsageError(f"{journal} is damaged: {error}") from None
 
@@ -120,23 +123,6 @@ class Study:
     def _trial(self, number: int) -> optuna.Trial:
         """Returns a trial that may have been started by another process."""
         return optuna.Trial(self._study, self._frozen()[number]._trial_id)
-
-
-class _FileLock(JournalFileOpenLock):
-    """A lock that is free when its owner ends, however; Optuna's stay for 30 seconds."""
-
-    def __init__(self, path: Path):
-        """Opens the lock's file."""
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-
-    def acquire(self) -> bool:
-        """Waits for the lock."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        return True
-
-    def release(self) -> None:
-        """Releases the lock."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
 
 def _result(trial: FrozenTrial) -> TrialResult:

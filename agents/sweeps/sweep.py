@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agents.command_line.installation import install_command
-from agents.errors import UsageError
+from agents.errors import JournalError, UsageError
 from agents.regular_files import open_regular, write_atomically
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -149,8 +149,9 @@ class Sweep:
                 return
             try:
                 yield Trial(number, self.study.notes(number)["settings"], self.run(number))
-            except KeyboardInterrupt:
-                self.study.note(number, starts=0)  # It is not the trial's fault.
+            except (KeyboardInterrupt, JournalError):
+                with contextlib.suppress(JournalError):
+                    self.study.note(number, starts=0)  # It is not the trial's fault.
                 raise
 
     def run(self, number: int) -> RunDirectory:
@@ -197,9 +198,12 @@ class Sweep:
                 self._lock(result.number, stack)
             except UsageError:
                 continue  # It is being trained.
-            starts = self.study.notes(result.number).get("starts", MAX_STARTS)
-            if starts < MAX_STARTS:
-                self.study.note(result.number, starts=starts + 1)
+            notes = self.study.notes(result.number)
+            if "starts" not in notes:
+                self.study.tell(result.number, FAILED, None, "its settings were not stored")
+                continue
+            if notes["starts"] < MAX_STARTS:
+                self.study.note(result.number, starts=notes["starts"] + 1)
                 return result.number
             self.study.tell(result.number, FAILED, None, "its process was killed repeatedly")
         return None

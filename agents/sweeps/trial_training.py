@@ -12,6 +12,7 @@ from agents import stop_signals
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
+    JournalError,
     NonFiniteError,
     UsageError,
     first_line,
@@ -59,6 +60,7 @@ def train_trials(
 
     Raises:
       KeyboardInterrupt: Training was interrupted.
+      JournalError: The journal can't be written. The trial is resumed as after an interrupt.
       EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError: The first trials of the
         sweep have all failed, the last one with this error.
     """
@@ -101,6 +103,8 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
                 if score.step < config.steps and sweep.study.report(trial.number, step, score):
                     sweep.finish(trial.number, PRUNED)
                     return None
+    except JournalError:
+        raise
     except FAILURES as error:
         trial.run.write_error(error)
         sweep.finish(trial.number, FAILED, cause=first_line(error))

@@ -167,6 +167,15 @@ def test_a_trial_that_ends_its_processes_fails(tmp_path):
     assert result.state == FAILED and "killed" in result.cause
 
 
+def test_a_trial_whose_settings_were_not_stored_fails(tmp_path):
+    sweep = new_sweep(tmp_path)
+    sweep.study.ask(sweep.space, 0)  # As if the process were killed then, or the disk full.
+    with sweep.claimed(1) as trial:
+        assert trial is None
+    [result] = sweep.results()
+    assert result.state == FAILED and "not stored" in result.cause
+
+
 def test_interrupts_do_not_count_as_kills(tmp_path):
     sweep = new_sweep(tmp_path)
     for _ in range(MAX_STARTS + 1):
@@ -180,8 +189,8 @@ def test_a_process_killed_with_the_journals_lock_holds_up_nobody(tmp_path):
     code = f"""
 import os, signal
 from pathlib import Path
-from agents.sweeps.study import _FileLock
-_FileLock(Path({str(sweep.path / "locks" / "journal")!r})).acquire()
+from agents.sweeps.journal import FileLock
+FileLock(Path({str(sweep.path / "locks" / "journal")!r})).acquire()
 os.kill(os.getpid(), signal.SIGKILL)
 """
     with python(code) as process:
