@@ -19,12 +19,13 @@ from agents.settings.config_file import load_config, save_config, yaml_text
 from agents.settings.consistency import nearest_divisor
 from agents.settings.validation import abbreviate
 from agents.storage import run_lock
+from agents.storage.checkpoint_files import find_files
 from agents.storage.run_directory import RunDirectory
 from agents.sweeps.search_space import SearchSpace, load_space
 from agents.sweeps.trial_result import COMPLETE, FAILED, RUNNING, TrialResult, trial_name
 from agents.types import PlainData
 
-# A trial that ended so many processes, as for lack of memory, counts as failed.
+# A trial that ended so many processes in a row without progress, as for lack of memory, has failed.
 MAX_STARTS = 3
 
 _SETTINGS_FILE, _SPACE_FILE = "settings.yaml", "space.yaml"
@@ -202,11 +203,19 @@ class Sweep:
             if "starts" not in notes:
                 self.study.tell(result.number, FAILED, None, "its settings were not stored")
                 continue
-            if notes["starts"] < MAX_STARTS:
-                self.study.note(result.number, starts=notes["starts"] + 1)
+            # A second interrupt ends a process at once, as if it were killed: progress tells.
+            step = self._saved_step(result.number)
+            starts = 0 if step > notes.get("start_step", 0) else notes["starts"]
+            if starts < MAX_STARTS:
+                self.study.note(result.number, starts=starts + 1, start_step=step)
                 return result.number
             self.study.tell(result.number, FAILED, None, "its process was killed repeatedly")
         return None
+
+    def _saved_step(self, number: int) -> int:
+        """Returns the step of a trial's newest checkpoint; 0 before the first one."""
+        files = find_files(self.run(number).checkpoints)
+        return max((file.step for file in files), default=0)
 
     def _start(self, stack: contextlib.ExitStack) -> int:
         """Starts a new trial and claims it."""

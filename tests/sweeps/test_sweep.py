@@ -167,6 +167,32 @@ def test_a_trial_that_ends_its_processes_fails(tmp_path):
     assert result.state == FAILED and "killed" in result.cause
 
 
+def start_and_end(sweep):
+    """Claims the only trial and ends without a word, as if the process were killed."""
+    with pytest.raises(ZeroDivisionError), sweep.claimed(1) as trial:
+        assert trial.number == 0
+        raise ZeroDivisionError
+
+
+def save_checkpoint(sweep, step):
+    folder = sweep.run(0).checkpoints
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"step-{step}.npz").touch()
+
+
+def test_only_starts_without_progress_count(tmp_path):
+    sweep = new_sweep(tmp_path)
+    for step in range(1, 2 * MAX_STARTS):
+        start_and_end(sweep)
+        save_checkpoint(sweep, step)
+    for _ in range(MAX_STARTS):  # The first one starts from the last checkpoint.
+        start_and_end(sweep)
+    with sweep.claimed(1) as trial:
+        assert trial is None
+    [result] = sweep.results()
+    assert result.state == FAILED and "killed" in result.cause
+
+
 def test_a_trial_whose_settings_were_not_stored_fails(tmp_path):
     sweep = new_sweep(tmp_path)
     sweep.study.ask(sweep.space, 0)  # As if the process were killed then, or the disk full.
