@@ -95,26 +95,36 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
     except UsageError as error:
         sweep.finish(trial.number, PRUNED, cause=first_line(error))
         return error
+    last = None
     try:
         with contextlib.closing(train(config, trial.run)) as scores:
             for score in scores:
+                last = float(score)
                 # Iterations end at different steps in trials of other rollout lengths.
                 step = score.step // config.eval_interval * config.eval_interval
                 if score.step < config.steps and sweep.study.report(trial.number, step, score):
                     sweep.finish(trial.number, PRUNED)
                     return None
+        # A run that was complete already when it was resumed yields nothing.
+        last = last_score(trial.run) if last is None else last
     except JournalError:
         raise
     except FAILURES as error:
         trial.run.write_error(error)
         sweep.finish(trial.number, FAILED, cause=first_line(error))
         return error
-    # A run that was complete already when it was resumed yields nothing.
-    sweep.finish(trial.number, COMPLETE, last_score(trial.run))
+    sweep.finish(trial.number, COMPLETE, last)
     return None
 
 
 def last_score(run: RunDirectory) -> float:
-    """Returns the mean return of a run's last evaluation."""
+    """Returns the mean return of a run's last evaluation.
+
+    Raises:
+      UsageError: Its metrics have no evaluation.
+    """
     rows = read_metrics(run.metrics_file)
-    return [row["eval/return_mean"] for row in rows if "eval/return_mean" in row][-1]
+    scores = [row["eval/return_mean"] for row in rows if "eval/return_mean" in row]
+    if not scores:
+        raise UsageError(f"{run.metrics_file} has no evaluation")
+    return scores[-1]

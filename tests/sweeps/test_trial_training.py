@@ -111,6 +111,34 @@ def test_a_trial_that_was_complete_when_its_process_was_killed_gets_its_score(tm
     assert result.state == COMPLETE and result.score == scores[-1]
 
 
+def test_a_score_that_the_disk_had_no_room_for_counts(tmp_path):
+    sweep = new_sweep(tmp_path)
+
+    def losing(config, run):
+        for score in train(config, run):
+            if score.step >= config.steps:
+                lines = run.metrics_file.read_text().splitlines(keepends=True)
+                run.metrics_file.write_text("".join(lines[:-1]))
+            yield score
+
+    train_trials(sweep, 1, losing)
+    [result] = sweep.results()
+    assert result.state == COMPLETE
+    assert result.score == pytest.approx(-abs(result.settings["learning_rate"] - 0.01))
+
+
+def test_a_complete_trial_without_any_score_fails(tmp_path):
+    sweep = new_sweep(tmp_path)
+
+    def silent(config, run):
+        run.prepare(config)
+        yield from ()
+
+    train_trials(sweep, 1, silent)
+    [result] = sweep.results()
+    assert result.state == FAILED and result.cause.endswith("metrics.jsonl has no evaluation")
+
+
 def test_the_sampler_finds_good_settings(tmp_path):
     sweep = new_sweep(tmp_path, eval_interval=1000)
     train_trials(sweep, 30, train)
