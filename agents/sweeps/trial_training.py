@@ -95,7 +95,7 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
     except UsageError as error:
         sweep.finish(trial.number, PRUNED, cause=first_line(error))
         return error
-    last = None
+    last, is_pruned = None, False
     try:
         with contextlib.closing(train(config, trial.run)) as scores:
             for score in scores:
@@ -103,8 +103,8 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
                 # Iterations end at different steps in trials of other rollout lengths.
                 step = score.step // config.eval_interval * config.eval_interval
                 if score.step < config.steps and sweep.study.report(trial.number, step, score):
-                    sweep.finish(trial.number, PRUNED)
-                    return None
+                    is_pruned = True
+                    break
         # A run that was complete already when it was resumed yields nothing.
         last = last_score(trial.run) if last is None else last
     except JournalError:
@@ -113,7 +113,11 @@ def train_trial(sweep: Sweep, trial: Trial, train: Train) -> Exception | None:
         trial.run.write_error(error)
         sweep.finish(trial.number, FAILED, cause=first_line(error))
         return error
-    sweep.finish(trial.number, COMPLETE, last)
+    # Training has ended: an interrupt while it did leaves a trial that can be resumed.
+    if is_pruned:
+        sweep.finish(trial.number, PRUNED)
+    else:
+        sweep.finish(trial.number, COMPLETE, last)
     return None
 
 

@@ -1,10 +1,12 @@
+import functools
+
 import numpy as np
 import pytest
 
 from agents.errors import NonFiniteError, UsageError
 from agents.sweeps.search_space import Choices, SearchSpace
 from agents.sweeps.sweep import trial_run
-from agents.sweeps.trial_result import COMPLETE, FAILED, PRUNED
+from agents.sweeps.trial_result import COMPLETE, FAILED, PRUNED, RUNNING
 from tests.sweeps.fake_training import evaluation, new_sweep, train, train_trials
 
 RATES = SearchSpace({"learning_rate": Choices(choices=(0.001, 0.01))})
@@ -43,6 +45,26 @@ def test_bad_trials_are_pruned_after_a_third_of_their_steps(tmp_path):
     assert states(sweep) == [COMPLETE] * 5 + [PRUNED] * 2
     assert list(trained.values()) == [1000] * 5 + [400] * 2
     assert sweep.results()[6][2:4] == (-6.0, 400)
+
+
+def test_an_interrupt_while_a_pruned_trial_ends_leaves_it_to_be_resumed(tmp_path):
+    sweep = new_sweep(tmp_path, RATES, rollout_length=50)
+
+    def worsening(config, run, error=None):
+        number = int(run.path.name.removeprefix("trial-"))
+        try:
+            for step in range(100, 1001, 100):
+                yield evaluation(run, step, float(-number))
+        except GeneratorExit:
+            if error:
+                raise error from None
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        train_trials(sweep, 7, functools.partial(worsening, error=KeyboardInterrupt()))
+    assert states(sweep) == [COMPLETE] * 5 + [RUNNING]
+    train_trials(sweep, 7, worsening)
+    assert states(sweep) == [COMPLETE] * 5 + [PRUNED] * 2
 
 
 def test_trials_with_other_rollout_lengths_are_compared_at_the_same_steps(tmp_path):
