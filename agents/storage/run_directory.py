@@ -38,6 +38,7 @@ from agents.storage.checkpoint_files import (
 from agents.storage.metrics_file import read_metrics
 
 MAX_COMMANDS_BYTES = 1_000_000
+SWEEP_FILE = "settings.yaml"  # In the folder of a sweep, which has its runs inside.
 
 
 class RunDirectory:
@@ -110,29 +111,44 @@ class RunDirectory:
                 return run
 
     @classmethod
-    def existing(cls, logdir: str | Path, timestamp: str, name: str | None = None) -> RunDirectory:
+    def existing(
+        cls, logdir: str | Path, timestamp: str, name: str | None = None, is_sweep: bool = False
+    ) -> RunDirectory:
         """Finds the run that was started at `timestamp`, with the configuration `name` if given.
 
+        Args:
+          logdir: The folder for runs.
+          timestamp: The time.
+          name: Name of a preset or path of a YAML file.
+          is_sweep: Whether to find a sweep's folder instead.
+
         Raises:
-          UsageError: No run has this time, or several do.
+          UsageError: No run has this time, or several do, or a sweep does.
         """
-        rest = f"{re.escape(_file_name(name))}(-.*)?" if name else ".+"
+        kind, file = ("sweep", SWEEP_FILE) if is_sweep else ("run", "config.yaml")
+        start = "sweep-" if is_sweep else ""
+        rest = f"{start}{re.escape(_file_name(name))}(-.*)?" if name else ".+"
         pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
         folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
         found = [folder for folder in folders if pattern.fullmatch(folder.name)]
         if len(found) == 1:
+            if not is_sweep and (found[0] / SWEEP_FILE).is_file():
+                raise UsageError(
+                    f"--timestamp={timestamp}: {found[0]} is a sweep\n"
+                    "continue it with agents sweep, or train a trial's settings with --sweep and --trial"
+                )
             check_writable(found[0], "--timestamp")
             return cls(found[0])
         wanted = f"--timestamp={timestamp}" + (f" with --config={name}" if name else "")
         if found:
             names = ", ".join(folder.name for folder in found)
-            rest = found[0].name.partition("-")[2]
+            rest = found[0].name.partition("-")[2].removeprefix(start)
             raise UsageError(
                 f"{wanted} fits several runs: {names}; add what follows the time, as --config={rest}"
             )
-        runs = [folder.name for folder in folders if (folder / "config.yaml").is_file()]
-        known = f"it has {', '.join(runs[-3:])}" if runs else "there are no runs"
-        raise UsageError(f"{wanted}: no such run in {logdir}; {known}")
+        others = [folder.name for folder in folders if (folder / file).is_file()]
+        known = f"it has {', '.join(others[-3:])}" if others else f"there are no {kind}s"
+        raise UsageError(f"{wanted}: no such {kind} in {logdir}; {known}")
 
     @classmethod
     def of(cls, path: RunDirectory | str | Path) -> RunDirectory:

@@ -20,7 +20,7 @@ from agents.settings.consistency import nearest_divisor
 from agents.settings.validation import abbreviate
 from agents.storage import run_lock
 from agents.storage.checkpoint_files import find_files
-from agents.storage.run_directory import RunDirectory
+from agents.storage.run_directory import SWEEP_FILE, RunDirectory
 from agents.sweeps.search_space import SearchSpace, load_space
 from agents.sweeps.trial_result import COMPLETE, FAILED, RUNNING, TrialResult, trial_name
 from agents.types import PlainData
@@ -28,7 +28,7 @@ from agents.types import PlainData
 # A trial that ended so many processes in a row without progress, as for lack of memory, has failed.
 MAX_STARTS = 3
 
-_SETTINGS_FILE, _SPACE_FILE = "settings.yaml", "space.yaml"
+_SPACE_FILE = "space.yaml"
 
 
 class Trial(NamedTuple):
@@ -66,7 +66,7 @@ class Sweep:
 
         folder = RunDirectory(path)
         self.path, self.timestamp = folder.path, folder.timestamp
-        self.config = load_config(self.path / _SETTINGS_FILE)
+        self.config = load_config(self.path / SWEEP_FILE)
         self.space = load_space(self.path / _SPACE_FILE)
         self._locks = self.path / "locks"
         self._locks.mkdir(exist_ok=True)
@@ -90,7 +90,7 @@ class Sweep:
         path = RunDirectory.new(logdir, "sweep", name).path
         try:
             write_atomically(path / _SPACE_FILE, yaml_text(space.as_data()).encode())
-            save_config(config, path / _SETTINGS_FILE)
+            save_config(config, path / SWEEP_FILE)
         except OSError as error:
             raise UsageError(f"can't write to {path}: {error.strerror}") from None
         return cls(path)
@@ -102,8 +102,7 @@ class Sweep:
         Raises:
           UsageError: There is none, or it can't be read.
         """
-        stem = f"sweep-{Path(name).stem}" if name else None
-        path = RunDirectory.existing(logdir, timestamp, stem).path
+        path = RunDirectory.existing(logdir, timestamp, name, is_sweep=True).path
         _check_folder(path, f"--timestamp={timestamp}")
         return cls(path)
 
@@ -118,7 +117,7 @@ class Sweep:
           UsageError: Something differs.
         """
         advice = "trials of a sweep are compared; start a new one, without --timestamp"
-        given = load_config(self.path / _SETTINGS_FILE, **overrides)
+        given = load_config(self.path / SWEEP_FILE, **overrides)
         for name in overrides:
             if name in self.space.dimensions:
                 raise UsageError(f"{name}: the sweep varies it\n{advice}")
@@ -166,7 +165,7 @@ class Sweep:
           UsageError: They contradict each other.
         """
         seed = Seeds(self.config.seed).one("trial", trial.number)
-        return load_config(self.path / _SETTINGS_FILE, **trial.settings, seed=seed)
+        return load_config(self.path / SWEEP_FILE, **trial.settings, seed=seed)
 
     def finish(self, number: int, state: str, score: float | None = None, cause: str = "") -> None:
         """Ends a trial; only complete ones have a score."""
@@ -268,8 +267,8 @@ def check_installed() -> None:
 
 
 def _check_folder(path: Path, option: str) -> None:
-    if not (path / _SETTINGS_FILE).is_file():
+    if not (path / SWEEP_FILE).is_file():
         raise UsageError(
-            f"{option}: {path} is not a sweep, it has no {_SETTINGS_FILE}\n"
+            f"{option}: {path} is not a sweep, it has no {SWEEP_FILE}\n"
             "expected a folder such as logdir/<time>-sweep-<config>"
         )

@@ -13,7 +13,9 @@ from agents.command_line.reports import run
 from agents.errors import UsageError
 from agents.scripts import sweep as sweep_script
 from agents.scripts import train as train_script
+from agents.settings.config_file import load_config
 from agents.storage.run_directory import RunDirectory
+from agents.sweeps.search_space import load_space
 from agents.sweeps.sweep import Sweep
 from agents.sweeps.trial_training import last_score
 
@@ -86,7 +88,7 @@ def test_the_best_trials_are_printed_with_the_command_that_trains_them_again(
         (["--learning-rate=2"], "learning_rate: expected a number above 0"),
         (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=25"], "has a value for each"),
         (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
-        (["--timestamp=2026"], "no such run"),
+        (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
     ],
 )  # fmt: skip
 def test_mistakes_leave_no_folder(folder, tmp_path, arguments, message):
@@ -111,6 +113,16 @@ def test_mistakes_leave_no_folder(folder, tmp_path, arguments, message):
 def test_train_names_mistakes_about_trials(tmp_path, arguments, message):
     with pytest.raises(UsageError, match=message):
         train_script.main([f"--logdir={tmp_path}", *arguments])
+
+
+def test_train_does_not_resume_a_sweep(tmp_path):
+    sweep = Sweep.new(tmp_path, "pendulum", load_config("pendulum"), load_space("ppo"))
+    with pytest.raises(UsageError) as caught:
+        train_script.main([f"--logdir={tmp_path}", f"--timestamp={sweep.timestamp}"])
+    assert str(caught.value).splitlines() == [
+        f"--timestamp={sweep.timestamp}: {sweep.path} is a sweep",
+        "continue it with agents sweep, or train a trial's settings with --sweep and --trial",
+    ]
 
 
 def test_the_help_lists_spaces_and_the_values_of_the_preset(capsys):

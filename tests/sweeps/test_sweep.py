@@ -62,8 +62,8 @@ def test_the_folder_holds_the_settings_and_the_space(tmp_path):
     again = Sweep.existing(tmp_path, sweep.timestamp, "default")
     assert again.path == sweep.path and again.config == sweep.config
     for options, message in (
-        ((tmp_path, "2026"), "no such run"),
-        ((tmp_path, sweep.timestamp, "pendulum"), "no such run"),
+        ((tmp_path, "2026"), f"no such sweep in .*; it has {sweep.path.name}$"),
+        ((tmp_path, sweep.timestamp, "pendulum"), "with --config=pendulum: no such sweep"),
     ):
         with pytest.raises(UsageError, match=message):
             Sweep.existing(*options)
