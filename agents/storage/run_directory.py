@@ -224,13 +224,8 @@ class RunDirectory:
         """Removes the folder that `new` has made if nothing was trained in it."""
         if not self._made:
             return
-        for folder in (
-            self.checkpoints / BEST,
-            self.checkpoints,
-            self.train_events,
-            self.eval_events,
-            self.videos,
-        ):
+        events = self.train_events, self.eval_events
+        for folder in (self.checkpoints / BEST, self.checkpoints, *events, self.videos):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         untrained = (self.config_file, self.command_file, self.spaces_file, self.lock_file)
