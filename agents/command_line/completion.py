@@ -41,6 +41,8 @@ _agents_values() {{
 
 _agents() {{
   local line="${{COMP_LINE:0:$COMP_POINT}}" before current command value option prefix="" values
+  local space=$'\\1' folder
+  line="${{line//\\\\ /$space}}"  # A space after a backslash is part of a word.
   current="${{line##* }}" before="${{line% *}}"
   COMPREPLY=()
   if [[ "$before" != *" "* ]]; then
@@ -55,9 +57,15 @@ _agents() {{
   # Where = separates words, the shell replaces what follows it.
   [[ "$current" == --*=* && "$COMP_WORDBREAKS" != *=* ]] && prefix="$option="
   values="$(_agents_values "$command $option")"
-  # In zsh, compgen knows no folders.
-  [[ "$values" == folders ]] && values="$(command ls -d -- "$value"*/ 2>/dev/null)"
-  if [[ -n "$values" ]]; then
+  if [[ "$values" == folders ]]; then
+    # Names of folders may have anything in them: `compgen -W` would expand it, and split at spaces.
+    IFS= read value <<< "${{value//$space/ }}"  # Without -r, it takes backslashes off.
+    for folder in "$value"*/; do
+      [[ -d "$folder" ]] || continue
+      printf -v folder %q "$folder"
+      COMPREPLY+=("$prefix$folder")
+    done
+  elif [[ -n "$values" ]]; then
     COMPREPLY=($(compgen -P "$prefix" -W "$values" -- "$value"))
   else
     COMPREPLY=($(compgen -W "$(_agents_values "$command")" -- "$current"))

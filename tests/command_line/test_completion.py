@@ -43,29 +43,48 @@ done
 """
 
 
-def completed(shell, script, folder):
-    """Returns the completions of all lines."""
+def completed(shell, script, folder, lines):
+    """Returns the completions of lines, each a list of words as the command would get them."""
     (folder / f"completion.{shell}").write_text(script)
-    (folder / "logs" / "20260131-run").mkdir(parents=True)
     code = f"source completion.{shell}\n"
-    for line, _ in LINES:
+    for line in lines:
         if shell == "bash":
             code += f"COMP_LINE='{line}' COMP_POINT={len(line)}\n_agents 2>/dev/null\n"
-            code += 'echo "${COMPREPLY[*]}"\n'
+            # As bash reads the line that it has completed.
+            code += 'eval "words=(${COMPREPLY[*]})"\nprintf "%s\\t" "${words[@]}"; echo\n'
         else:
-            code += f"echo (complete -C '{line}' | string replace -r '\\t.*' '')\n"
+            typed = line.replace("\\", "\\\\")
+            words = f"complete -C '{typed}' | string replace -r '\\t.*' ''"
+            code += f"echo ({words} | string join \\t)\n"
     process = subprocess.run(
         [shell, "-c", code], cwd=folder, capture_output=True, text=True, check=True
     )
-    return [set(line.split()) for line in process.stdout.splitlines()]
+    return [[word for word in line.split("\t") if word] for line in process.stdout.splitlines()]
+
+
+def completed_by_zsh(script, folder, lines):
+    """Returns lines as zsh leaves them after a tab, as commands would get them."""
+    (folder / "completion.zsh").write_text(script)
+    process = subprocess.run(
+        ["zsh", "-f", "-c", ZSH],
+        input="".join(f"{line}\n" for line in lines),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return [line.strip() for line in process.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("shell", ["bash", "fish"])
 def test_commands_options_and_values_are_completed(shell, tmp_path):
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
-    found = completed(shell, completion_script(shell, COMMANDS, OPTIONS), tmp_path)
-    for (line, expected), words in zip(LINES, found, strict=True):
+    (tmp_path / "logs" / "20260131-run").mkdir(parents=True)
+    script = completion_script(shell, COMMANDS, OPTIONS)
+    found = completed(shell, script, tmp_path, [line for line, _ in LINES])
+    for (line, expected), completions in zip(LINES, found, strict=True):
+        words = set(completions)
         if shell == "fish":  # It adds = itself, and repeats the option.
             words = {word.rpartition("=")[2] if "=" in line else word for word in words}
             expected = {word.removesuffix("=") for word in expected}
@@ -75,21 +94,50 @@ def test_commands_options_and_values_are_completed(shell, tmp_path):
 def test_zsh_takes_the_same_script(tmp_path):
     if not shutil.which("zsh"):
         pytest.skip("needs zsh")
-    (tmp_path / "completion.zsh").write_text(completion_script("zsh", COMMANDS, OPTIONS))
     lines = {
         "agents tra": "agents train",
         "agents train --env-back": "agents train --env-backend=",
         "agents train --env-backend=inl": "agents train --env-backend=inline",
     }
-    process = subprocess.run(
-        ["zsh", "-f", "-c", ZSH],
-        input="".join(f"{line}\n" for line in lines),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert [line.strip() for line in process.stdout.splitlines()] == list(lines.values())
+    script = completion_script("zsh", COMMANDS, OPTIONS)
+    assert completed_by_zsh(script, tmp_path, lines) == list(lines.values())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_folders_may_have_any_name(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"needs {shell}")
+    for name in ("my run/it's", "$(touch RAN)/deep", "[1]/deep"):
+        (tmp_path / "logs" / name).mkdir(parents=True)
+    start = "agents visualize --logdir"
+    lines = {
+        f"{start}=logs/m": "logs/my run/",
+        f"{start}=logs/my\\ ru": "logs/my run/",
+        f"{start}=logs/my\\ run/": "logs/my run/it's/",
+        f"{start} logs/my\\ run/": "logs/my run/it's/",
+        f"{start}=logs/\\$": "logs/$(touch RAN)/",
+        f"{start}=logs/\\$\\(touch\\ RAN\\)/": "logs/$(touch RAN)/deep/",
+        f"{start}=logs/\\[1\\]/": "logs/[1]/deep/",
+    }
+    script = completion_script(shell, COMMANDS, OPTIONS)
+    if shell == "zsh":
+        found = completed_by_zsh(script, tmp_path, lines)
+        assert [line[len(start) + 1 :] for line in found] == list(lines.values())
+    else:
+        found = completed(shell, script, tmp_path, [*lines, f"{start}=logs/"])
+        found = [[word.removeprefix("--logdir=") for word in words] for words in found]
+        assert set(found.pop()) == {"logs/my run/", "logs/$(touch RAN)/", "logs/[1]/"}
+        assert found == [[folder] for folder in lines.values()]
+
+
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_names_of_folders_run_no_commands(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "logs" / "$(touch RAN)").mkdir(parents=True)
+    script = completion_script(shell, COMMANDS, OPTIONS)
+    completed(shell, script, tmp_path, ["agents visualize --logdir=logs/"])
+    assert {path.name for path in tmp_path.iterdir()} == {"logs", f"completion.{shell}"}
 
 
 def test_every_setting_is_an_option():
