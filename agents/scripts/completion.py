@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from agents.command_line.completion import SHELLS, Options, completion_script, options_of
 from agents.command_line.reports import run
 from agents.scripts.main import COMMANDS
-from agents.settings.config import Config
 
 EXAMPLES = """\
 examples:
@@ -34,10 +33,11 @@ def main(arguments: list[str]) -> None:
 
 
 def _options(command: str) -> Options:
-    """Returns the options of a command, which its module has as a model."""
+    """Returns the options of a command: its module has them as a model, which names the settings."""
     module = importlib.import_module(f"agents.scripts.{command}")
     model: type[BaseModel] = getattr(module, f"{command.capitalize()}Options")
-    return options_of(model, *([Config] if command == "train" else []))
+    settings: type[BaseModel] | None = getattr(model, "settings", None)
+    return options_of(model, *([settings] if settings else []))
 
 
 if __name__ == "__main__":

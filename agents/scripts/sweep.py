@@ -7,7 +7,7 @@ import os
 import shlex
 import signal
 import sys
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -44,6 +44,8 @@ class SweepOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    settings: ClassVar[type[BaseModel]] = Config  # Its fields are options, too.
+
     logdir: str = Field(
         min_length=1,
         description="Folder for runs; this sweep creates <time>-sweep-<config> in it, with a run "
@@ -77,7 +79,7 @@ def main(arguments: list[str]) -> None:
         SweepOptions,
         arguments,
         program="agents sweep",
-        settings=Config,
+        settings=SweepOptions.settings,
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),
     )

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +47,8 @@ class TrainOptions(BaseModel):
     """Trains an agent, evaluates it regularly, and writes checkpoints, metrics and events."""
 
     model_config = ConfigDict(extra="forbid")
+
+    settings: ClassVar[type[BaseModel]] = Config  # Its fields are options, too.
 
     logdir: str = Field(
         "logdir",
@@ -178,7 +180,7 @@ def main(arguments: list[str]) -> None:
         TrainOptions,
         arguments,
         program="agents train",
-        settings=Config,
+        settings=TrainOptions.settings,
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),
     )

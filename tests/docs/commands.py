@@ -1,13 +1,11 @@
 """The commands in code blocks: found, parsed by the library's own parsers, and run where that is quick."""
 
 import importlib
-import inspect
 import shlex
 from typing import NamedTuple
 
 from agents.command_line.parser import parse_command
 from agents.scripts.main import COMMANDS, dispatch
-from agents.settings.config import Config
 from agents.settings.config_file import load_config
 
 # Programs that are not ours.
@@ -54,8 +52,7 @@ def options_of(name):
     """The model of a command's own options, and that of settings; None without."""
     module = importlib.import_module(f"agents.scripts.{name}")
     options = getattr(module, f"{name.capitalize()}Options", None)
-    takes_settings = "settings=Config" in inspect.getsource(module.main)
-    return options, Config if takes_settings else None
+    return options, getattr(options, "settings", None)
 
 
 def parse(command):

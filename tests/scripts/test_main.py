@@ -25,6 +25,16 @@ def test_every_command_is_one_of_the_scripts(capsys):
         assert f"usage: agents {name}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
+def test_the_options_of_the_help_are_completed(name, capsys):
+    dispatch(["completion", "bash"])
+    [words] = re.findall(rf'^ *"{name}"\) echo "(.*)" ;;$', capsys.readouterr().out, re.MULTILINE)
+    with pytest.raises(SystemExit):
+        dispatch([name, "--help"])
+    in_help = re.findall(r"^  (?:-h, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert [word.removesuffix("=") for word in words.split()] == in_help
+
+
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
 def test_help_lists_the_commands(arguments, capsys):
     dispatch(arguments)
