@@ -26,10 +26,13 @@ Options = dict[str, tuple[str, Values]]  # Description and values, by option.
 _VALUES: dict[str, Values] = {
     "logdir": FOLDERS,
     "outdir": FOLDERS,
+    "sweep": FOLDERS,
     "algorithm": tuple(ALGORITHMS),
     "network": NETWORKS,
     "checkpoint": ("best", "last"),
 }
+# Options whose values may be paths of files, too. bash completes files wherever it knows no words.
+_FILES = ("--config", "--space")
 
 _BASH = """\
 # Completion of the command `agents` for bash; zsh takes it by bashcompinit.
@@ -133,8 +136,9 @@ def _values(name: str, field: FieldInfo) -> Values:
 
 
 def _fish_lines(commands: Mapping[str, str], options: Mapping[str, Options]) -> Sequence[str]:
-    lines = ["# Completion of the command `agents` for fish.", "complete -c agents -f"]
     first = "complete -c agents -n __fish_use_subcommand"
+    # No files in place of a command; what follows one may be a path.
+    lines = ["# Completion of the command `agents` for fish.", f"{first} -f"]
     lines += [f"{first} -a {name} -d {shlex.quote(text)}" for name, text in commands.items()]
     lines += [f"{first} -l {name}" for name in ("help", "version")]
     for command, each in options.items():
@@ -144,7 +148,8 @@ def _fish_lines(commands: Mapping[str, str], options: Mapping[str, Options]) -> 
             if values == FOLDERS:
                 line += " -x -a '(__fish_complete_directories)'"
             elif values:
-                line += f" -x -a {shlex.quote(' '.join(values))}"
+                exclusive = "-r" if option in _FILES else "-x"
+                line += f" {exclusive} -a {shlex.quote(' '.join(values))}"
             lines.append(f"{line} -d {_fish_quote(textwrap.shorten(description, 70))}")
     return lines
 

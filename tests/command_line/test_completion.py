@@ -6,7 +6,9 @@ import subprocess
 import pytest
 
 from agents.command_line.completion import completion_script, options_of
+from agents.scripts.compare import CompareOptions
 from agents.scripts.main import COMMANDS
+from agents.scripts.sweep import SweepOptions
 from agents.scripts.train import TrainOptions
 from agents.scripts.visualize import VisualizeOptions
 from agents.settings.config import Config
@@ -27,6 +29,7 @@ LINES = [
     ("agents visualize --rollout", set()),
     ("agents visualize --checkpoint=b", {"best"}),
     ("agents visualize --logdir=logs/2026", {"logs/20260131-run/"}),
+    ("agents train --sweep=logs/2026", {"logs/20260131-run/"}),
 ]  # fmt: skip
 
 ZSH = """
@@ -138,6 +141,31 @@ def test_names_of_folders_run_no_commands(shell, tmp_path):
     script = completion_script(shell, COMMANDS, OPTIONS)
     completed(shell, script, tmp_path, ["agents visualize --logdir=logs/"])
     assert {path.name for path in tmp_path.iterdir()} == {"logs", f"completion.{shell}"}
+
+
+def test_fish_completes_files_where_commands_take_them(tmp_path):
+    if not shutil.which("fish"):
+        pytest.skip("needs fish")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine.yaml").touch()
+    options = {
+        "train": options_of(TrainOptions, Config),
+        "sweep": options_of(SweepOptions, Config),
+        "compare": options_of(CompareOptions),
+    }
+    lines = {
+        "agents mine": set(),
+        "agents compare mi": {"mine/", "mine.yaml"},
+        "agents train --config=mi": {"mine/", "mine.yaml", "minigrid_empty"},
+        "agents train --config mi": {"mine/", "mine.yaml", "minigrid_empty"},
+        "agents sweep --space=mi": {"mine/", "mine.yaml"},
+        "agents train --sweep=mi": {"mine/"},
+        "agents train --name=mi": set(),
+        "agents train --optimizer=mi": set(),
+    }
+    found = completed("fish", completion_script("fish", COMMANDS, options), tmp_path, lines)
+    for (line, expected), words in zip(lines.items(), found, strict=True):
+        assert {word.rpartition("=")[2] for word in words} == expected, line
 
 
 def test_every_setting_is_an_option():
