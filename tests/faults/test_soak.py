@@ -37,7 +37,10 @@ def test_cartpole_is_stepped_although_it_crashes():
     with contextlib.closing(batch), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         batch.reset(seed=0)
-        for _ in range(300):
+        num_steps = 0
+        while num_steps < 300 or batch.restarts.count < 3:  # Crashes are random, seven on average.
+            num_steps += 1
+            assert num_steps < 10_000
             observ, reward, terminated, truncated, infos = batch.step(rng.integers(2, size=4))
             restarted = infos["restarted"]  # [B]
             assert (np.abs(observ[:, 2]) < 0.21).all() and not (terminated & truncated).any()
@@ -46,7 +49,7 @@ def test_cartpole_is_stepped_although_it_crashes():
             num_cut += int(restarted.sum())
             lengths = np.where(terminated | restarted, 0, lengths + 1)
             np.testing.assert_array_less(np.abs(observ[lengths == 0]), 0.0501)  # Of a reset.
-        assert num_cut >= batch.restarts.count >= 3
+        assert num_cut >= batch.restarts.count
 
 
 def learn(path, until=float("inf"), **settings):
