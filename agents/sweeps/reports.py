@@ -65,7 +65,7 @@ def table(results: Sequence[TrialResult]) -> list[str]:
 
 
 def describe_settings(settings: Mapping[str, PlainData]) -> str:
-    """Returns settings in one line: `learning_rate 0.001, layers [64, 64]`."""
+    """Returns settings in one line: `learning_rate 0.001, layers 64,64`."""
     return ", ".join(f"{name} {as_text(value, _DIGITS)}" for name, value in settings.items())
 
 
