@@ -15,6 +15,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   learning       what any algorithm needs: returns, normalizers, optimizers, schedules
   policies       acting: inputs, networks, recurrent state
   graph          environments and the simulation loop as operations of the graph
+  distributed    several learners: processes of one machine, or of many
   tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
   backends       where environments run: process, inline, envpool, tf

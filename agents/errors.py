@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # Longest line of an error on the console, in characters.
 MAX_LINE_LENGTH = 400
 
+# Exit code of a learner that can't go on without another: of sysexits.h, "try again".
+LEARNER_LOST = 75
+
 
 class UsageError(ValueError):
     """Input that the user can correct. Commands print it in at most three lines and exit with 2."""
@@ -32,6 +35,22 @@ class InvalidActionError(ValueError):
 
 class NonFiniteError(FloatingPointError):
     """A NaN or infinity instead of a number; the message names tensor, environment and step."""
+
+
+class LearnerLostError(RuntimeError):
+    """Another learner of a run has failed, or does not answer; none can go on without it.
+
+    Attributes:
+      rank: Its number; 0 is the chief.
+      host: Name or address of its machine.
+      cause: What it did, such as "closed its connection".
+    """
+
+    def __init__(self, rank: int, host: str, cause: str):
+        """Stores who was lost, and why."""
+        self.rank, self.host, self.cause = rank, host, cause
+        name = f"learner {rank}{' (the chief)' if rank == 0 else ''} on {host}"
+        super().__init__(f"{name} {cause}")
 
 
 class EnvironmentFailure(RuntimeError):
@@ -155,13 +174,13 @@ class WorkerDiedError(EnvironmentFailure):
         step: int | None = None,
     ):
         """Stores the exit code and describes it in the message."""
-        super().__init__(f"A worker process {_describe_exit(exit_code)}", env_index, pid, step)
+        super().__init__(f"A worker process {describe_exit(exit_code)}", env_index, pid, step)
         self.exit_code = exit_code
 
     @property
     def kind(self) -> tuple[str, str]:
         """See `EnvironmentFailure.kind`."""
-        return "process", _describe_exit(self.exit_code)
+        return "process", describe_exit(self.exit_code)
 
 
 class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
@@ -204,7 +223,8 @@ def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:
 _PLURALS = {"environment": "environments", "process": "processes"}
 
 
-def _describe_exit(exit_code: int | None) -> str:
+def describe_exit(exit_code: int | None) -> str:
+    """Returns how a process has ended, such as "was killed by SIGKILL"."""
     if exit_code is None:
         return "closed its connection"
     if exit_code >= 0:

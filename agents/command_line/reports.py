@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TextIO
 
 from agents import stop_signals
-from agents.errors import EnvironmentFailure, NonFiniteError, UsageError, describe_error
+from agents.errors import (
+    LEARNER_LOST,
+    EnvironmentFailure,
+    LearnerLostError,
+    NonFiniteError,
+    UsageError,
+    describe_error,
+)
 from agents.version import __version__
 
 _MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
@@ -34,7 +41,13 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             main(sys.argv[1:] if arguments is None else list(arguments))
-    except (UsageError, EnvironmentFailure, NonFiniteError, KeyboardInterrupt) as error:
+    except (
+        UsageError,
+        EnvironmentFailure,
+        LearnerLostError,
+        NonFiniteError,
+        KeyboardInterrupt,
+    ) as error:
         raise SystemExit(report_error(error)) from None
 
 
@@ -44,11 +57,13 @@ def report_error(error: BaseException, *hints: str) -> int:
     A `UsageError` has at most three lines, other errors and their hints have at most nine.
 
     Args:
-      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError` or `KeyboardInterrupt`.
+      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError`, `LearnerLostError` or
+        `KeyboardInterrupt`.
       *hints: Lines that follow.
 
     Returns:
-      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, else 1.
+      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, 75 for
+      a `LearnerLostError`, else 1.
     """
     is_usage_error = isinstance(error, UsageError)
     if isinstance(error, KeyboardInterrupt):
@@ -57,7 +72,7 @@ def report_error(error: BaseException, *hints: str) -> int:
         lines = describe_error(error, 3 if is_usage_error else _MAX_LINES - len(hints))
         lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
         lines[1:] = [f"  {line}" for line in lines[1:]]
-        code = 2 if is_usage_error else 1
+        code = 2 if is_usage_error else LEARNER_LOST if isinstance(error, LearnerLostError) else 1
     print(*lines, *hints, sep="\n", file=sys.stderr)
     return code
 

@@ -15,6 +15,8 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 # Which elements are valid, a tensor bool [N]; () if all of them.
 Mask: TypeAlias = Any
 
+Axes: TypeAlias = "int | tuple[int, ...] | None"
+
 
 def is_mask(valid: Mask) -> bool:
     """Whether there is a mask."""
@@ -42,17 +44,27 @@ def masked_count(values: tf.Tensor, valid: Mask) -> tf.Tensor:
 
 
 def masked_mean(
-    values: tf.Tensor, valid: Mask, reducer: Reducer = SINGLE_LEARNER, axis: int | None = None
+    values: tf.Tensor,
+    valid: Mask,
+    reducer: Reducer = SINGLE_LEARNER,
+    axis: Axes = None,
+    keepdims: bool = False,
 ) -> tf.Tensor:
-    """Mean of the valid values of all learners, over one axis or all; 0 if there are none.
+    """Mean of the valid values of all learners, over some axes or all; 0 if there are none.
 
     Args:
       values: float [N, ...], of one learner.
-      valid: bool [N], of the shape of the values if the mean is over all axes.
+      valid: bool [N], of the shape of the values unless the mean is over the first axis only.
       reducer: Combines several learners.
-      axis: The axis; by default all.
+      axis: The axes; by default all.
+      keepdims: Whether the result keeps these axes, with length 1.
     """
     if not is_mask(valid):
-        return reducer.mean(tf.reduce_mean(values, axis=axis))
-    total = reducer.sum(tf.reduce_sum(masked(values, valid), axis=axis))
-    return total / tf.maximum(reducer.sum(masked_count(values, valid)), 1)
+        return reducer.mean(tf.reduce_mean(values, axis, keepdims))
+    total, count = reducer.sum(
+        (
+            tf.reduce_sum(masked(values, valid), axis, keepdims),
+            tf.reduce_sum(tf.cast(valid, values.dtype), axis, keepdims),
+        )
+    )
+    return total / tf.maximum(count, 1)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from agents.learning.reduction import Reducer
 from agents.types import NestedTensor
+
+# By name a number that is not finite, float32 [], and its index, int32 [].
+Found = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
 def find_nonfinite(
@@ -16,7 +20,7 @@ def find_nonfinite(
     final_observ: tf.Tensor | None = None,
     last_observ: tf.Tensor | None = None,
     gradient: tf.Tensor | None = None,
-) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
+) -> Found:
     """Looks for numbers that are not finite in a rollout, and in loss and gradients of its update.
 
     Args:
@@ -60,6 +64,30 @@ def first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     numbers_per_step = flat.shape[0] // (values.shape[0] * values.shape[1])
     index = tf.where(tf.reduce_any(bad), first // numbers_per_step, -1)
     return tf.gather(flat, first), index
+
+
+def nonfinite_of_all(found: Found, reducer: Reducer, num_envs: int) -> Found:
+    """Joins what the learners have found, each in its own environments.
+
+    Args:
+      found: What `find_nonfinite` returned for this learner.
+      reducer: Combines several learners.
+      num_envs: Number of environments of a learner.
+
+    Returns:
+      By name the number of the first learner that has found any, and its index in the flat
+      [T, environments of all learners].
+    """
+    if reducer.num_learners == 1:
+        return found
+    by_rank = reducer.gather(tf.nest.map_structure(lambda one: one[None], found))  # [learners]
+    joined = {}
+    for name, (numbers, indices) in by_rank.items():
+        rank = tf.argmax(indices >= 0, output_type=tf.int32)  # []
+        step, env = indices[rank] // num_envs, indices[rank] % num_envs
+        index = (step * reducer.num_learners + rank) * num_envs + env
+        joined[name] = numbers[rank], tf.where(tf.reduce_any(indices >= 0), index, -1)
+    return joined
 
 
 def _as_vectors(values: tf.Tensor) -> tf.Tensor:

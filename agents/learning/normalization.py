@@ -120,15 +120,15 @@ class RewardNormalizer:
         """Starts without data.
 
         Args:
-          num_envs: Number of environments, B.
+          num_envs: Number of environments of this learner, B.
           discount: Discount factor of the return.
           clip: Largest magnitude of normalized rewards.
           enabled: Whether to normalize at all.
           reducer: Combines the statistics of several learners.
         """
         self._discount, self._clip, self._enabled = discount, clip, enabled
-        self._moments = RunningMoments(1, reducer)
-        self._sums = tf.Variable(tf.zeros([num_envs]), trainable=False)
+        self._moments, self._reducer = RunningMoments(1, reducer), reducer
+        self._sums = tf.Variable(tf.zeros([num_envs * reducer.num_learners]), trainable=False)
 
     def normalize(self, reward: tf.Tensor, done: tf.Tensor, valid: Mask = ()) -> tf.Tensor:
         """Adds a rollout to the statistics and returns its normalized rewards.
@@ -143,8 +143,9 @@ class RewardNormalizer:
         """
         if not self._enabled:
             return reward
-        sums, after = discounted_sums(reward, done, self._sums, self._discount)  # [T, B], [B]
-        self._sums.assign(after)
+        before = self._reducer.own(tf.convert_to_tensor(self._sums))  # [B]
+        sums, after = discounted_sums(reward, done, before, self._discount)  # [T, B], [B]
+        self._sums.assign(self._reducer.gather(after))
         self._moments.update(tf.reshape(sums, [-1, 1]), flat_mask(valid))
         scale = tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32)
         return tf.clip_by_value(reward * scale, -self._clip, self._clip)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping
 from typing import TypeVar
+
+import tensorflow as tf
 
 Structure = TypeVar("Structure")
 
@@ -13,14 +17,18 @@ class Reducer:
     Everything that learners have to agree on passes through one reducer: gradients, moments of
     normalizers and advantages, the KL divergence of stops, schedules and penalties, and explained
     variance (Wijmans et al., "DD-PPO", 2020, arXiv 1911.00357). Every learner has the same number
-    of environments, so that the mean of means is the mean.
+    of environments, so that the mean of means is the mean. Learner r has the r-th part of them.
 
     Attributes:
       compiles: Whether XLA can compile the operations. If not, loops that reduce run as plain
         graphs with compiled parts.
+      num_learners: Number of learners.
+      rank: Which of them this is, from 0.
     """
 
     compiles = True
+    num_learners = 1
+    rank = 0
 
     def mean(self, tensors: Structure) -> Structure:
         """The mean over learners of each tensor in a `tf.nest` structure."""
@@ -29,6 +37,23 @@ class Reducer:
     def sum(self, tensors: Structure) -> Structure:
         """The sum over learners of each tensor in a `tf.nest` structure."""
         return tensors
+
+    def gather(self, tensors: Structure, axis: int = 0) -> Structure:
+        """Joins the tensors of all learners along an axis, in the order of their ranks."""
+        return tensors
+
+    def own(self, tensor: tf.Tensor, axis: int = 0) -> tf.Tensor:
+        """This learner's part of a tensor, along an axis that `gather` has joined or would join."""
+        if self.num_learners == 1:
+            return tensor
+        return tf.split(tensor, self.num_learners, axis)[self.rank]
+
+    def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
+        """Assigns variables the values that those of learner 0 have, by name."""
+
+    def raising(self) -> contextlib.AbstractContextManager[None]:
+        """Context that raises what has failed in a reduction, instead of TensorFlow's error."""
+        return contextlib.nullcontext()
 
 
 SINGLE_LEARNER = Reducer()

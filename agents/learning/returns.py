@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from agents.learning.masked import Mask, masked, masked_mean
+from agents.learning.masked import Axes, Mask, masked, masked_mean
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 
 
@@ -95,20 +95,22 @@ def discounted_sums(
 
 
 def standardize(
-    advantage: tf.Tensor, reducer: Reducer = SINGLE_LEARNER, valid: Mask = ()
+    advantage: tf.Tensor, reducer: Reducer = SINGLE_LEARNER, valid: Mask = (), axis: Axes = None
 ) -> tf.Tensor:
     """Scales advantages to mean 0 and standard deviation 1 (Andrychowicz et al., 2020, C67).
 
     Args:
-      advantage: float [...], of a minibatch.
+      advantage: float [...], of one or more minibatches.
       reducer: Combines the minibatches of several learners.
       valid: bool [...], the advantages to scale, if not all; the others are set to 0.
+      axis: The axes of a minibatch; by default all.
 
     Returns:
       float [...].
     """
-    mean = masked_mean(advantage, valid, reducer)
-    variance = masked_mean(tf.math.squared_difference(advantage, mean), valid, reducer)
+    mean = masked_mean(advantage, valid, reducer, axis, keepdims=True)
+    squares = tf.math.squared_difference(advantage, mean)
+    variance = masked_mean(squares, valid, reducer, axis, keepdims=True)
     return masked((advantage - mean) / (tf.sqrt(variance) + 1e-8), valid)
 
 

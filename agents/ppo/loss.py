@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from agents.learning.masked import is_mask
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import standardize
 from agents.learning.schedules import Constant, make_schedule
@@ -51,12 +52,22 @@ class Loss:
         self._clip_ratio, self._entropy_coef = clip_ratio, entropy_coef
         self._penalties = penalties
 
-    def prepare(self, minibatch: Batch) -> Batch:
-        """Standardizes the advantages of M elements, if the configuration says so."""
+    def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
+        """The advantages of all minibatches, standardized if the configuration says so.
+
+        Args:
+          batch: N elements.
+          minibatches: int32 [minibatches, M], the elements of each minibatch.
+
+        Returns:
+          float32 [minibatches, M], or [minibatches, M, L] for sequences.
+        """
+        advantage = tf.gather(batch.advantage, minibatches)  # [minibatches, M, ...]
         if not self.config.normalize_advantages:
-            return minibatch
-        advantage = standardize(minibatch.advantage, self._reducer, minibatch.valid)  # [M]
-        return minibatch._replace(advantage=advantage)
+            return advantage
+        valid = tf.gather(batch.valid, minibatches) if is_mask(batch.valid) else ()
+        axes = tuple(range(1, len(advantage.shape)))
+        return standardize(advantage, self._reducer, valid, axes)
 
     def compute(
         self, minibatch: Batch, progress: tf.Tensor
@@ -64,7 +75,7 @@ class Loss:
         """Computes the loss of a minibatch.
 
         Args:
-          minibatch: M elements, prepared.
+          minibatch: M elements, with advantages of `advantages`.
           progress: Fraction of the training that is over, float32 [].
 
         Returns:
@@ -101,7 +112,7 @@ class Loss:
     ) -> tf.Tensor:
         """The policy's term, float32 []; override it to change the objective.
 
-        Arguments are those of `objectives.clipped_policy_loss`; `advantage` is prepared.
+        Arguments are those of `objectives.clipped_policy_loss`; `advantage` is standardized.
         """
         return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
 

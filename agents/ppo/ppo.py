@@ -45,8 +45,8 @@ class PPO(Algorithm):
         """Creates networks, normalizers, optimizers, and variables for a rollout's samples.
 
         Args:
-          batch_env: The environments to learn from, B of them.
-          config: The experiment's settings.
+          batch_env: The environments of this learner, B of them.
+          config: The experiment's settings, for the environments and minibatches of all learners.
           reducer: Combines what several learners have to agree on.
 
         Raises:
@@ -67,7 +67,7 @@ class PPO(Algorithm):
             self._loss,
             self._generator,
             config.epochs,
-            elements_per_minibatch(config),
+            elements_per_minibatch(config) // reducer.num_learners,
             make_kl_stop(config),
             reducer,
         )
@@ -77,18 +77,24 @@ class PPO(Algorithm):
         self._train_graph = tf.function(self._train, jit_compile=compiles, autograph=False)
         # Of the current rollout: the next step, noise [T, B, K] and samples [T, B, ...].
         self._step = tf.Variable(0, trainable=False)
-        noise = self.policy.noise([config.rollout_length, batch_env.num_envs])
-        self._noise = tf.Variable(noise, trainable=False)
+        self._num_envs = batch_env.num_envs * reducer.num_learners  # Of all learners.
+        noise = self.policy.noise([config.rollout_length, self._num_envs])
+        self._noise = tf.Variable(reducer.own(noise, axis=1), trainable=False)
         self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise.shape[1:])
         self._samples = _variables(self._zero_samples())
-        # The policy's recurrent state [B, U], now and before the rollout.
+        # The policy's recurrent state [B, U], now and before the rollout; and that of all learners.
         zero_states = self.policy.zero_states(batch_env.num_envs)
         self._states, self._start_states = _variables(zero_states), _variables(zero_states)
+        self._all_states = (
+            _variables(self.policy.zero_states(self._num_envs))
+            if reducer.num_learners > 1
+            else self._states
+        )
 
     # Acting.
 
     def begin_rollout(self, steps: int) -> None:
-        """Draws the noise of a whole rollout.
+        """Draws the noise of a whole rollout, the same as other learners, for all environments.
 
         Raises:
           ValueError: The rollout is not as long as the configuration says.
@@ -96,8 +102,9 @@ class PPO(Algorithm):
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length
             raise ValueError(f"PPO expected rollouts of {expected} steps, got {steps}.")
-        noise = self.policy.noise(self._noise.shape[:2])  # [T, B, K]
-        self._noise.assign(self._correlated_noise.correlate(noise))
+        noise = self.policy.noise([steps, self._num_envs])
+        correlated = self._correlated_noise.correlate(noise)
+        self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]
         self._step.assign(0)
         _assign(self._start_states, self._states)
 
@@ -109,7 +116,7 @@ class PPO(Algorithm):
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Chooses actions [B, ...] and stores the policy's samples, which are not clipped."""
         step = tf.convert_to_tensor(self._step)  # []
-        states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
+        states = _tensors(self._states)
         noise = tf.gather(self._noise, step)  # [B, K]
         sample, action, states = self.policy.act(observ, deterministic, noise, states)
         tf.nest.map_structure(
@@ -134,11 +141,13 @@ class PPO(Algorithm):
         experience = self._experience(rollout)
         batch, arrays = self._processor.process(experience)
         metrics, gradients = self._update.run(batch, progress)
-        self.steps.assign_add(self._config.rollout_length * self._batch_env.num_envs)
+        self.steps.assign_add(self._config.rollout_length * self._num_envs)
         metrics["losses/explained_variance"] = explained_variance(
             batch.value, batch.target, self._reducer, batch.valid
         )
         arrays |= self._weights_and_gradients(gradients)
+        if self._all_states is not self._states:
+            _assign(self._all_states, self._reducer.gather(_tensors(self._states)))
         return Report(metrics, arrays, _nonfinite(experience, metrics))
 
     def reset_episode_state(self) -> None:
@@ -157,7 +166,7 @@ class PPO(Algorithm):
 
     def acting_variables(self) -> dict[str, tf.Variable]:
         """Those that acting changes: the generator, correlated noise, and recurrent state."""
-        states = tf.nest.flatten(self._states)
+        states = tf.nest.flatten(self._all_states)
         return _named(
             noise=self._correlated_noise.variables(),
             policy_states={str(index): state for index, state in enumerate(states)},
@@ -165,8 +174,8 @@ class PPO(Algorithm):
         )
 
     def _experience(self, rollout: Rollout) -> Experience:
-        sample, states, last_observ = tf.nest.map_structure(
-            tf.convert_to_tensor, (self._samples, self._start_states, self._batch_env.observ)
+        sample, states, last_observ = _tensors(
+            (self._samples, self._start_states, self._batch_env.observ)
         )
         convert = self.policy.inputs.convert
         return Experience(
@@ -221,6 +230,10 @@ def _named(**groups: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
 
 def _variables(structure: NestedTensor) -> NestedVariable:
     return tf.nest.map_structure(lambda value: tf.Variable(value, trainable=False), structure)
+
+
+def _tensors(variables: NestedVariable) -> NestedTensor:
+    return tf.nest.map_structure(tf.convert_to_tensor, variables)
 
 
 def _assign(variables: NestedVariable, values: NestedTensor) -> None:

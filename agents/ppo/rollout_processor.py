@@ -65,7 +65,8 @@ class RolloutProcessor:
 
     Attributes:
       value_states: Recurrent state of the value function before the next rollout, variables
-        [B, U]; empty without one, or where the policy's is shared.
+        [B, U], of the environments of all learners; empty without one, or where the policy's is
+        shared.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class RolloutProcessor:
 
         Args:
           policy: The policy that acts.
-          num_envs: Number of environments, B.
+          num_envs: Number of environments of this learner, B.
           config: The experiment's settings.
           reducer: Combines the normalizers' statistics of several learners.
         """
@@ -84,7 +85,8 @@ class RolloutProcessor:
             num_envs, config.discount, config.reward_clip, config.normalize_reward, reducer
         )
         self._value_normalizer = ValueNormalizer(config.normalize_value, reducer)
-        zero_states = self._network.zero_states(num_envs)
+        self._reducer = reducer
+        zero_states = self._network.zero_states(num_envs * reducer.num_learners)
         self.value_states = {
             name: tuple(tf.Variable(zeros, trainable=False) for zeros in state)
             for name, state in zero_states.items()
@@ -108,7 +110,9 @@ class RolloutProcessor:
         self._policy.update_normalizer(flatten_time(experience.inputs))
         inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
         start_states = {
-            **tf.nest.map_structure(tf.convert_to_tensor, self.value_states),
+            **tf.nest.map_structure(
+                lambda state: self._reducer.own(tf.convert_to_tensor(state)), self.value_states
+            ),
             **experience.states,
         }
         value, value_states = self._values(inputs, start_states, is_first)  # [T, B]
@@ -195,7 +199,7 @@ class RolloutProcessor:
         last_value = self._value_of(experience.last_inputs, last_states)  # [B]
         for name, variables in self.value_states.items():
             for variable, part in zip(variables, last_states[name], strict=True):
-                variable.assign(part)
+                variable.assign(self._reducer.gather(part))
         final_value = tf.reshape(final_value, value.shape)  # [T, B]
         valid = outcome_mask(rollout)  # [T, B]
         reward = self._reward_normalizer.normalize(rollout.reward, done, valid)  # [T, B]

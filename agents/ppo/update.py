@@ -24,8 +24,8 @@ class MinibatchLoss(Protocol):
 
     scalars: tuple[str, ...]
 
-    def prepare(self, minibatch: Batch) -> Batch:
-        """Prepares M elements for `compute`: what takes a reduction, which may not compile."""
+    def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
+        """Advantages [minibatches, M, ...] for `compute`; int32 [minibatches, M] are the elements."""
 
     def compute(self, minibatch: Batch, progress: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
         """The loss of M elements, float32 [], and metrics by name, float32 [] each."""
@@ -86,6 +86,8 @@ class Update:
         """
         minibatches = self.shuffle(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
         num_minibatches = minibatches.shape[0]
+        # Of all minibatches at once, as several learners have to agree on their moments.
+        advantages = self._loss.advantages(batch, minibatches)  # [epochs * N / M, M, ...]
         per_epoch = num_minibatches // self._epochs
 
         def one_minibatch(
@@ -94,6 +96,7 @@ class Update:
             minibatch = tf.nest.map_structure(
                 lambda tensor: tf.gather(tensor, minibatches[index]), batch
             )  # [M, ...]
+            minibatch = minibatch._replace(advantage=advantages[index])
             ends_epoch = (index + 1) % per_epoch == 0
             return self._train_minibatch(minibatch, progress, index, ends_epoch, totals)
 
@@ -121,7 +124,7 @@ class Update:
         """Computes the gradients of one learner's loss.
 
         Args:
-          minibatch: M elements, prepared by the loss.
+          minibatch: M elements, with advantages of the loss.
           progress: Fraction of the training that is over, float32 [].
 
         Returns:
@@ -168,9 +171,8 @@ class Update:
           The next minibatch's index, int32 []; whether to continue, bool []; totals of the metrics;
           and the gradients of all learners.
         """
-        own_gradients, metrics = self._gradients(self._loss.prepare(minibatch), progress)
-        gradients = self._reducer.mean(own_gradients)
-        approx_kl = self._reducer.mean(metrics["approx_kl"])
+        own_gradients, metrics = self._gradients(minibatch, progress)
+        gradients, approx_kl = self._reducer.mean((own_gradients, metrics["approx_kl"]))
         norm, applied, proceed = self._kl_stop.step(
             approx_kl, ends_epoch, lambda: self._apply(gradients, progress)
         )

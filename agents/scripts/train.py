@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import os
 import re
 import shlex
 import sys
@@ -19,7 +20,13 @@ from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run
-from agents.errors import EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError
+from agents.errors import (
+    EnvironmentFailure,
+    InvalidActionError,
+    LearnerLostError,
+    NonFiniteError,
+    UsageError,
+)
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
@@ -28,11 +35,14 @@ from agents.sweeps.sweep import trial_run
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
-from agents.types import PlainData
+from agents.types import PlainData, VectorEnv
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
+    from agents.distributed.group import Group
+    from agents.graph.in_graph_env import InGraphEnv
+    from agents.learning.reduction import Reducer
     from agents.training.evaluation_score import EvaluationScore
 
 EXAMPLES = """\
@@ -77,6 +87,20 @@ class TrainOptions(BaseModel):
     track: Literal["wandb"] | None = Field(
         None, description="Sends metrics to Weights & Biases as well; needs the package wandb."
     )
+    workers: int = Field(
+        1,
+        ge=1,
+        le=1024,
+        description="Learner processes on this machine, which share environments and minibatches; "
+        "TF_CONFIG starts one of those on several machines.",
+    )
+    restarts: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="How often learners start again from the last checkpoint when one of them dies, "
+        "hangs or is cut off.",
+    )
     dry_run: bool = Field(
         False, description="Prints settings, spaces, network and memory, and trains nothing."
     )
@@ -94,6 +118,7 @@ def train(
     name: str | None = None,
     command: str = "",
     track: Literal["wandb"] | None = None,
+    group: Group | None = None,
 ) -> Generator[EvaluationScore, None, None]:
     """Trains an agent, or resumes a run that has checkpoints, while its scores are iterated over.
 
@@ -114,6 +139,7 @@ def train(
       name: Ends the name of the new run in `logdir`.
       command: The command that trains, to record in the run.
       track: `wandb` sends metrics to Weights & Biases as well.
+      group: The other learners, if this is one of several. Only the chief has a run, and scores.
 
     Yields:
       The score of every evaluation: a number, the mean return, with `step`, `is_best`, `scalars`,
@@ -123,6 +149,7 @@ def train(
       UsageError: The environment is unknown, or there is no policy for its spaces; another process
         trains the run, it can't be resumed with these settings, or the tracker can't be started.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
+      LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
       ValueError: Both `run` and `logdir` are given.
       TypeError: `config` is something else, such as the name of a preset.
@@ -133,13 +160,19 @@ def train(
         )
     run = _given_run(config, run, logdir, name)
     with contextlib.ExitStack() as stack:
+        if group:
+            stack.push(lambda kind, error, trace: group.leave(error))
         if run:
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
             backend, spec = look_up(config, run)
             make = functools.partial(backend.make, spec)
-            train_envs = make(config.num_envs, info_keys=config.info_keys, training=True)
+            num_envs = config.num_envs // (group.num_learners if group else 1)
+            train_envs = make(num_envs, info_keys=config.info_keys, training=True)
             stack.enter_context(contextlib.closing(train_envs))
+            if group and not group.is_chief:
+                follow_chief(group, config, train_envs)
+                return
             eval_envs = make(config.eval_episodes)
             stack.enter_context(contextlib.closing(eval_envs))
         if run:
@@ -156,8 +189,30 @@ def train(
             start_tensorflow(config.threads)
             from agents.training.training_loop import training_loop
 
+            reducer = make_reducer(group)
         warn = functools.partial(warn_of_endless_episodes, config, spec)
-        yield from training_loop(config, run, train_envs, eval_envs, command, trackers, warn)
+        envs = train_envs, eval_envs
+        yield from training_loop(config, run, *envs, command, trackers, warn, reducer)
+
+
+def follow_chief(group: Group, config: Config, train_envs: VectorEnv | InGraphEnv) -> None:
+    """Trains as a learner that is not the chief."""
+    start_tensorflow(config.threads)
+    from agents.training.following import follow
+
+    follow(config, train_envs, make_reducer(group))
+
+
+def make_reducer(group: Group | None) -> Reducer:
+    """What combines the learners of a group, once all of them are ready; or a single learner."""
+    from agents.learning.reduction import SINGLE_LEARNER
+
+    if group is None:
+        return SINGLE_LEARNER
+    from agents.distributed.group_reducer import GroupReducer
+
+    group.start()
+    return GroupReducer(group)
 
 
 def _given_run(
@@ -195,20 +250,43 @@ def main(arguments: list[str]) -> None:
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
+    tf_config = os.environ.get("TF_CONFIG")
+    if options.workers > 1 or tf_config:
+        from agents.scripts.learner import train_together
+
+        raise SystemExit(train_together(config, run, command, options, tf_config))
+    train_in_console(config, run, command, options.track)
+
+
+def train_in_console(
+    config: Config,
+    run: RunDirectory,
+    command: str,
+    track: Literal["wandb"] | None,
+    group: Group | None = None,
+) -> None:
+    """Trains as a command does: signals save a checkpoint, and errors come with what to do.
+
+    Raises:
+      SystemExit: With the exit code of an error or a signal.
+      UsageError: See `train`.
+    """
     score = None
     announcement = "training stops and a checkpoint is saved"
     try:
-        with stop_signals.handling(announcement, lambda: _hints(run)):
-            training = train(config, run, command=command, track=options.track)
+        with stop_signals.handling(announcement, lambda: resume_hints(run)):
+            training = train(config, run, command=command, track=track, group=group)
             for score in training:  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
-        raise SystemExit(report_error(interrupt, *_hints(run))) from None
+        raise SystemExit(report_error(interrupt, *resume_hints(run))) from None
+    except LearnerLostError as error:
+        raise SystemExit(report_error(error, *resume_hints(run))) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         # The folder is missing if the environments could not be created.
         hints = [run.write_error(error)] if run.path.is_dir() else []
-        raise SystemExit(report_error(error, *hints, *_hints(run))) from None
+        raise SystemExit(report_error(error, *hints, *resume_hints(run))) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     where = " ".join(
         f"--{option}={shlex.quote(str(path))}"
@@ -277,7 +355,7 @@ def look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSp
     return backend, spec
 
 
-def _hints(run: RunDirectory) -> list[str]:
+def resume_hints(run: RunDirectory) -> list[str]:
     """What to do with a run that was stopped."""
     try:
         checkpoint = run.checkpoint("last")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from agents.errors import UsageError
 from agents.graph.algorithm import Algorithm
 from agents.graph.in_graph_env import InGraphEnv
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.settings.config import Config
 from agents.settings.consistency import ALGORITHMS
 from agents.settings.entry_points import call, load_function
 
-# Creates an algorithm for B environments to learn from.
-AlgorithmFactory = Callable[[InGraphEnv, Config], Algorithm]
+# Creates an algorithm for B environments to learn from; one of several learners gets a `Reducer`, too.
+AlgorithmFactory = Callable[..., Algorithm]
 
 
 def find_algorithm(name: str) -> AlgorithmFactory:
@@ -27,9 +29,17 @@ def find_algorithm(name: str) -> AlgorithmFactory:
     if name in ALGORITHMS:
         return factory
 
-    def make_algorithm(batch_env: InGraphEnv, config: Config) -> Algorithm:
+    def make_algorithm(
+        batch_env: InGraphEnv, config: Config, reducer: Reducer = SINGLE_LEARNER
+    ) -> Algorithm:
         place = f"algorithm '{name}'"
-        algorithm = call(factory, place, batch_env, config)
+        several = [reducer] if reducer.num_learners > 1 else []
+        if several and "reducer" not in inspect.signature(factory).parameters:
+            raise UsageError(
+                f"{place}: expected a third parameter 'reducer' to train with several learners\n"
+                "it has to combine what they must agree on, see agents.learning.reduction"
+            )
+        algorithm = call(factory, place, batch_env, config, *several)
         if not isinstance(algorithm, Algorithm):
             raise UsageError(
                 f"{place}: expected a subclass of agents.Algorithm, got {type(algorithm).__name__}"

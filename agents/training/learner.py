@@ -15,6 +15,8 @@ from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
+from agents.learning.nonfinite import nonfinite_of_all
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -31,7 +33,7 @@ MONITORED = ("observ", "final_observ", "reward", "action", "loss", "gradient")
 
 
 class Iteration(NamedTuple):
-    """What the graph call of an iteration returns.
+    """What the graph call of an iteration returns, of the environments of all learners.
 
     Attributes:
       done: bool [T, B], whether a step ended an episode; not where the environment was restarted.
@@ -64,33 +66,44 @@ class Learner:
     def __init__(
         self,
         train_envs: VectorEnv | InGraphEnv,
-        eval_envs: VectorEnv | InGraphEnv,
+        eval_envs: VectorEnv | InGraphEnv | None,
         make_algorithm: AlgorithmFactory,
         config: Config,
+        reducer: Reducer = SINGLE_LEARNER,
     ):
         """Creates the algorithm.
 
         Args:
-          train_envs: Environments to learn from, B of them.
-          eval_envs: Environments to evaluate in, one per episode of an evaluation.
+          train_envs: Environments to learn from, B of them; of several learners, its part.
+          eval_envs: Environments to evaluate in, one per episode of an evaluation; None for a
+            learner that does not evaluate.
           make_algorithm: Creates the algorithm.
-          config: The experiment's settings.
+          config: The experiment's settings, of all learners together.
+          reducer: Combines several learners.
         """
-        self._config, self._seeds = config, Seeds(config.seed)
+        self._config, self._seeds, self._reducer = config, Seeds(config.seed), reducer
         self._envs = to_graph(train_envs, config.info_keys)
-        self._algorithm = make_algorithm(self._envs, config)
+        several = [reducer] if reducer.num_learners > 1 else []
+        self._algorithm = make_algorithm(self._envs, config, *several)
         policy = self._algorithm.policy
         self._convolves = policy.network.convolves
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
-        self._evaluation = Evaluation(to_graph(eval_envs), policy, eval_seeds)
+        self._evaluation = eval_envs and Evaluation(to_graph(eval_envs), policy, eval_seeds)
         self._skips_nonfinite = config.on_nonfinite == "skip"
         # Since this process started: updates that were dropped, and restarts that were taken.
         self._skipped = self._num_restarts = 0
         # Below every score, and finite as all that checkpoints hold.
         self._best = tf.Variable(np.finfo(np.float64).min, dtype=tf.float64, trainable=False)
         self._best_before = float(self._best)
+        # One program, in which nothing is told apart, unless learners communicate in it.
+        self._is_one_program = self._envs.compiles and reducer.compiles
         self._graph_call = tf.function(
-            self._collect_and_learn, autograph=False, jit_compile=self._envs.compiles
+            self._collect_and_learn, autograph=False, jit_compile=self._is_one_program
+        )
+        self._collect = tf.function(
+            lambda: simulate(self._envs, self._algorithm, config.rollout_length),
+            autograph=False,
+            jit_compile=self._envs.compiles,
         )
         self._step_before = self.step
         self._acting_state: dict[str, np.ndarray] = {}  # Before the iteration.
@@ -116,16 +129,18 @@ class Learner:
         end of the rollout.
         """
         seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
+        own = np.split(seeds, self._reducer.num_learners)[self._reducer.rank]
         with self._envs.raising(), self.time_shares.measuring("environments"):
-            self._envs.reset(seed=tf.constant(seeds))
+            self._envs.reset(seed=tf.constant(own))
         self._algorithm.reset_episode_state()
-        self._algorithm.begin_episode(tf.ones([self._config.num_envs], tf.bool))
+        self._algorithm.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
 
     def iterate(self) -> None:
         """Collects a rollout and learns from it, in one graph call.
 
         Raises:
           EnvironmentFailure: An environment failed.
+          LearnerLostError: Another learner has failed or does not answer.
           NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite, and
             the configuration does not say to skip such updates.
         """
@@ -133,7 +148,11 @@ class Learner:
         acting = self._algorithm.acting_variables()
         self._acting_state = {name: variable.numpy() for name, variable in acting.items()}
         start, now, in_environments = time.perf_counter(), time.time(), self._envs.seconds
-        with self._envs.raising(), graph_executor(self._convolves):
+        with (
+            self._envs.raising(),
+            self._reducer.raising(),
+            graph_executor(self._convolves),
+        ):
             self._results: Iteration = self._graph_call()
         seconds = time.perf_counter() - start
         self._share_out(seconds, now, self._envs.seconds - in_environments)
@@ -185,6 +204,7 @@ class Learner:
 
     def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
+        assert self._evaluation
         scalars = self._evaluation.run(progress).scalars()
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
@@ -194,7 +214,9 @@ class Learner:
 
     def take_restarts(self) -> list[Restart]:
         """Returns the restarts of training and evaluation environments since the last call."""
-        restarts = self._envs.take_restarts() + self._evaluation.envs.take_restarts()
+        restarts = self._envs.take_restarts()
+        if self._evaluation:
+            restarts += self._evaluation.envs.take_restarts()
         self._num_restarts += len(restarts)
         return restarts
 
@@ -225,23 +247,36 @@ class Learner:
         return {tag: array.numpy() for tag, array in arrays.items()}
 
     def _collect_and_learn(self) -> Iteration:
-        rollout = simulate(self._envs, self._algorithm, self._config.rollout_length)
+        rollout = self._collect()
         collected = tf.zeros([], tf.float64)
-        if not self._envs.compiles:
+        if not self._is_one_program:
             with tf.control_dependencies(tf.nest.flatten(rollout)):
                 collected = tf.timestamp()
         before = self._values() if self._skips_nonfinite else {}
         report = self._algorithm.train(rollout)
+        report = report._replace(
+            scalars=self._reducer.mean(report.scalars),
+            nonfinite=nonfinite_of_all(report.nonfinite, self._reducer, self._envs.num_envs),
+        )
         is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
         if self._skips_nonfinite:
             # The last minibatch may ruin weights without a loss that shows it.
             is_finite &= _are_finite(self._algorithm.variables().values())
             self._undo(before, is_finite)
+        done, episode_return, episode_length, extras = self._reducer.gather(
+            (
+                complete_episodes(rollout),
+                rollout.episode_return,
+                rollout.episode_length,
+                rollout.extras,
+            ),
+            axis=1,
+        )  # [T, B] of all learners
         return Iteration(
-            done=complete_episodes(rollout),
-            episode_return=rollout.episode_return,
-            episode_length=rollout.episode_length,
-            extras=rollout.extras,
+            done=done,
+            episode_return=episode_return,
+            episode_length=episode_length,
+            extras=extras,
             report=report,
             is_finite=is_finite,
             collected=collected,
@@ -249,7 +284,7 @@ class Learner:
 
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
         """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""
-        if self._envs.compiles:  # One program, in which nothing is told apart.
+        if self._is_one_program:
             self.time_shares.add("iteration", seconds)
             return
         collecting = min(max(float(self._results.collected) - start, in_environments), seconds)

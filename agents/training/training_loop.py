@@ -13,6 +13,7 @@ from agents.deployment.policy_function import graph_of
 from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import TrainedPolicy
 from agents.graph.in_graph_env import InGraphEnv
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
@@ -35,6 +36,7 @@ def training_loop(
     command: str = "",
     trackers: Sequence[Tracker] = (),
     on_start: Callable[[], None] = lambda: None,
+    reducer: Reducer = SINGLE_LEARNER,
 ) -> Iterator[EvaluationScore]:
     """Trains from the run's last checkpoint, or from the start, to the last step.
 
@@ -46,11 +48,12 @@ def training_loop(
     Args:
       config: The experiment.
       run: Where checkpoints, metrics and events are written.
-      train_envs: Environments to learn from.
+      train_envs: Environments to learn from; of several learners, the chief's part.
       eval_envs: Environments to evaluate in, one per episode.
       command: The command that trains, to record in the run.
       trackers: Receive the metrics, too.
       on_start: Called once training can begin, after all that a UsageError may refuse.
+      reducer: Combines this learner, the chief, with the others; see `agents.training.following`.
 
     Yields:
       The score of every evaluation.
@@ -59,12 +62,15 @@ def training_loop(
       UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
         environment's spaces.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
+      LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
     """
     with stop_signals.interruptible():
-        learner = Learner(train_envs, eval_envs, find_algorithm(config.algorithm), config)
+        make_algorithm = find_algorithm(config.algorithm)
+        learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
         checkpoints = Checkpoints(run.checkpoints, learner.variables())
         resumes = _resume(config, run, learner, checkpoints)
+        reducer.copy_from_chief(learner.variables())
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
     on_start()

@@ -1,0 +1,165 @@
+"""One of several learners, and how `agents train` starts them; not called by users."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.command_line.reports import report_error, run
+from agents.distributed.cluster import Address, check_learners, divides, read_cluster
+from agents.distributed.group import Group, own_signals
+from agents.distributed.launcher import (
+    LearnerProcess,
+    LocalProcess,
+    start_on_this_machine,
+    supervise,
+)
+from agents.distributed.rendezvous import Place
+from agents.errors import LEARNER_LOST, LearnerLostError, UsageError
+from agents.scripts.train import resume_hints, train, train_in_console
+from agents.settings.config import Config
+from agents.storage.run_directory import RunDirectory
+from agents.vector.batch_env import available_cores
+
+if TYPE_CHECKING:
+    from agents.scripts.train import TrainOptions
+
+# What learners on several machines know, and strangers do not.
+KEY_VARIABLE = "AGENTS_CLUSTER_KEY"
+
+
+def train_together(
+    config: Config,
+    run_directory: RunDirectory,
+    command: str,
+    options: TrainOptions,
+    tf_config: str | None,
+) -> int:
+    """Trains with several learners: `options.workers` of this machine, or those of `TF_CONFIG`.
+
+    Returns:
+      The exit code of the command.
+
+    Raises:
+      UsageError: The settings do not allow for it.
+    """
+    task = {
+        "config": config.model_dump(mode="json"),
+        "run": str(run_directory.path),
+        "command": command,
+        "track": options.track,
+    }
+    try:
+        if tf_config and options.workers > 1:
+            raise UsageError(
+                "--workers starts learners on one machine, and TF_CONFIG on several; use one"
+            )
+        if tf_config:
+            return _train_in_cluster(config, run_directory, task, tf_config, options.restarts)
+        return _train_on_this_machine(config, run_directory, task, options)
+    finally:
+        run_directory.discard()
+
+
+def _train_on_this_machine(
+    config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
+) -> int:
+    """Starts all learners, and starts them again when one of them is lost."""
+    check_learners(config, options.workers)
+    progress = Progress(run_directory)
+
+    def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
+        cores = max(available_cores() // num_learners, 1)
+        return start_on_this_machine({**task, "cores": cores}, num_learners)
+
+    def fewer(num_learners: int) -> int:
+        """As many again; fewer where they have not come to another checkpoint."""
+        if progress.is_made():
+            return num_learners
+        return max((n for n in range(1, num_learners) if divides(config, n)), default=1)
+
+    return supervise(start, options.workers, options.restarts, fewer)
+
+
+class Progress:
+    """Tells whether a run has another checkpoint than it had when this was asked last."""
+
+    def __init__(self, run_directory: RunDirectory):
+        """Looks at the run's folder."""
+        self._folder = run_directory.checkpoints
+        self._seen = self._names()
+
+    def is_made(self) -> bool:
+        """Whether there is another checkpoint."""
+        before, self._seen = self._seen, self._names()
+        return self._seen != before
+
+    def _names(self) -> set[str]:
+        return {path.name for path in self._folder.glob("*")}
+
+
+def _train_in_cluster(
+    config: Config, run_directory: RunDirectory, task: dict[str, Any], tf_config: str, restarts: int
+) -> int:
+    """Starts this machine's learner, and starts it again when another one is lost."""
+    cluster = read_cluster(tf_config)
+    check_learners(config, len(cluster.addresses))
+    own = cluster.addresses[cluster.rank]
+    place = Place(
+        rank=cluster.rank,
+        num_learners=len(cluster.addresses),
+        chief=cluster.addresses[0],
+        host=own.host,
+        port=own.port,
+        key=os.environ.get(KEY_VARIABLE, "").encode(),
+    )
+    if cluster.rank:
+        run_directory.discard()  # The chief's is the only one.
+
+    def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
+        # Machines may be gone for good: the others go on without them.
+        minimum = 1 if attempt else 0
+        return [LocalProcess(task, place._replace(minimum=minimum), is_quiet=False)]
+
+    return supervise(start, 1, restarts, fewer=lambda num_learners: num_learners)
+
+
+def main() -> None:
+    """Runs a learner whose task is given on standard input."""
+    task = json.load(sys.stdin)
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - As long as the process.
+    run(lambda arguments: _learn(task), [])
+
+
+def _learn(task: dict[str, Any]) -> None:
+    given = task["place"]
+    place = Place(
+        **{**given, "chief": Address(*given["chief"]), "key": bytes.fromhex(given["key"])}
+    )
+    config = Config(**task["config"])
+    if cores := task.get("cores"):
+        config = config.model_copy(update={"num_processes": config.num_processes or cores})
+    run_directory = RunDirectory(Path(task["run"]))
+    group = Group(place, config)
+    group.on_stuck = lambda error: _end(error, run_directory)
+    if group.is_chief:
+        train_in_console(config, run_directory, task["command"], task["track"], group)
+        return
+    own_signals(group)
+    try:
+        for _ in train(config, group=group):
+            pass
+    except LearnerLostError as error:
+        # On one machine the chief reports it, or the next learner if it is the chief's.
+        if place.memory is not None and (error.rank or group.rank > 1):
+            raise SystemExit(LEARNER_LOST) from None
+        raise
+
+
+def _end(error: BaseException, run_directory: RunDirectory) -> None:
+    """Ends the process from another thread."""
+    code = report_error(error, *resume_hints(run_directory))
+    os._exit(code)
