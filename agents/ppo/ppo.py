@@ -70,6 +70,7 @@ class PPO(Algorithm):
             elements_per_minibatch(config) // reducer.num_learners,
             make_kl_stop(config),
             reducer,
+            compiles=not network.convolves,
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         # Networks that see images learn in a plain graph, where TensorFlow has oneDNN.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
@@ -34,11 +34,41 @@ class MinibatchLoss(Protocol):
         """Adapts to the finished update; returns metrics by tag."""
 
 
+class Task(NamedTuple):
+    """What an update learns from.
+
+    Attributes:
+      batch: N elements.
+      minibatches: int32 [minibatches, M], the elements of each minibatch.
+      advantages: float32 [minibatches, M, ...].
+      progress: Fraction of the training that is over, float32 [].
+    """
+
+    batch: Batch
+    minibatches: tf.Tensor
+    advantages: tf.Tensor
+    progress: tf.Tensor
+
+
+class Position(NamedTuple):
+    """How far an update is.
+
+    Attributes:
+      index: The next minibatch, int32 [].
+      proceed: Whether to go on, bool [].
+      totals: Sums of the metrics of the minibatches so far, float32 [] each.
+    """
+
+    index: tf.Tensor
+    proceed: tf.Tensor
+    totals: Tensors
+
+
 class Update:
     """Trains variables on shuffled minibatches for some epochs.
 
-    The loop compiles as one XLA program. Where the reducer does not compile, call `run` in a
-    plain graph: computing and applying gradients are compiled programs then.
+    The loop compiles as one XLA program. Where the reducer does not compile, call `run` in a plain
+    graph: between two reductions there is one compiled program then.
     """
 
     def __init__(
@@ -51,6 +81,7 @@ class Update:
         minibatch_size: int,
         kl_stop: KLStop | None = None,
         reducer: Reducer = SINGLE_LEARNER,
+        compiles: bool = True,
     ):
         """Combines the parts.
 
@@ -63,15 +94,13 @@ class Update:
           minibatch_size: Elements of a minibatch, M; must divide the batch.
           kl_stop: Stops updates early; by default never.
           reducer: Combines gradients and KL divergences of several learners.
+          compiles: Whether to compile what is between reductions that do not compile.
         """
         self._variables, self._optimizers = variables, optimizers
         self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
         self._kl_stop, self._reducer = kl_stop or NeverStop(), reducer
-        self._gradients, self._apply = self.gradients, self.apply
-        if not reducer.compiles:
-            self._gradients = tf.function(self.gradients, jit_compile=True, autograph=False)
-            self._apply = tf.function(self.apply, jit_compile=True, autograph=False)
+        self._compiles = compiles
 
     def run(self, batch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
         """Runs all epochs, or fewer where the update is stopped.
@@ -85,33 +114,12 @@ class Update:
           clipping; and the last minibatch's gradients by name.
         """
         minibatches = self.shuffle(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
-        num_minibatches = minibatches.shape[0]
         # Of all minibatches at once, as several learners have to agree on their moments.
         advantages = self._loss.advantages(batch, minibatches)  # [epochs * N / M, M, ...]
-        per_epoch = num_minibatches // self._epochs
-
-        def one_minibatch(
-            index: tf.Tensor, _: tf.Tensor, totals: Tensors, __: Tensors
-        ) -> tuple[tf.Tensor, tf.Tensor, Tensors, Tensors]:
-            minibatch = tf.nest.map_structure(
-                lambda tensor: tf.gather(tensor, minibatches[index]), batch
-            )  # [M, ...]
-            minibatch = minibatch._replace(advantage=advantages[index])
-            ends_epoch = (index + 1) % per_epoch == 0
-            return self._train_minibatch(minibatch, progress, index, ends_epoch, totals)
-
-        num_applied, _, totals, gradients = tf.while_loop(
-            lambda index, proceed, *_: (index < num_minibatches) & proceed,
-            one_minibatch,
-            (
-                tf.constant(0),
-                tf.constant(True),
-                {name: tf.zeros([]) for name in (*self._loss.scalars, "gradient_norm")},
-                {name: tf.zeros_like(variable) for name, variable in self._variables.items()},
-            ),
-            maximum_iterations=num_minibatches,
-        )
-        metrics = self._metrics(totals, tf.cast(num_applied, tf.float32), per_epoch, progress)
+        task = Task(batch, minibatches, advantages, progress)
+        run = self._run if self._reducer.compiles else self._run_together
+        position, gradients = run(task, self._start())
+        metrics = self._metrics(position, minibatches.shape[0] // self._epochs, progress)
         return {**metrics, **self._loss.after_update(batch)}, gradients
 
     def shuffle(self, num_elements: int) -> tf.Tensor:
@@ -157,42 +165,136 @@ class Update:
             variables |= optimizer.variables()
         return variables
 
-    def _train_minibatch(
+    def _start(self) -> Position:
+        names = (*self._loss.scalars, "gradient_norm")
+        totals = {name: tf.zeros([]) for name in names}
+        return Position(tf.constant(0), tf.constant(True), totals)
+
+    def _run(self, task: Task, start: Position) -> tuple[Position, Tensors]:
+        """Trains one learner; returns the end, and the gradients of the last minibatch."""
+
+        def one_minibatch(position: Position, _: Tensors) -> tuple[Position, Tensors]:
+            gradients, metrics = self._compute(task, position.index)
+            return self._apply(task, position, gradients, metrics["approx_kl"], metrics), gradients
+
+        zeros = {name: tf.zeros_like(variable) for name, variable in self._variables.items()}
+        num_minibatches = task.minibatches.shape[0]
+        position, gradients = tf.while_loop(
+            lambda position, _: (position.index < num_minibatches) & position.proceed,
+            one_minibatch,
+            (start, zeros),
+            maximum_iterations=num_minibatches,
+        )
+        return position, gradients
+
+    def _run_together(self, task: Task, start: Position) -> tuple[Position, Tensors]:
+        """Trains one of several learners; as `_run`.
+
+        What follows a reduction and what leads to the next one are one program: calling a compiled
+        program takes as long as a minibatch of a small network.
+        """
+        num_minibatches = task.minibatches.shape[0]
+        shapes = {name: variable.shape for name, variable in self._variables.items()}
+
+        def compute(task: Task, index: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
+            gradients, metrics = self._compute(task, index)
+            return _pack([*gradients.values(), metrics["approx_kl"]]), metrics
+
+        def follow(
+            task: Task, position: Position, packed: tf.Tensor, metrics: Tensors
+        ) -> tuple[Position, tf.Tensor, Tensors]:
+            *gradients, approx_kl = _unpack(packed, [*shapes.values(), tf.TensorShape([])])
+            by_name = dict(zip(shapes, gradients, strict=True))
+            position = self._apply(task, position, by_name, approx_kl, metrics)
+            # After the last one, for nothing.
+            return position, *compute(task, tf.minimum(position.index, num_minibatches - 1))
+
+        if self._compiles:
+            compute = tf.function(compute, jit_compile=True, autograph=False)
+            follow = tf.function(follow, jit_compile=True, autograph=False)
+        self._parts = compute, follow  # They have to live as long as the graph that calls them.
+
+        def one_minibatch(
+            position: Position, own: tf.Tensor, _: tf.Tensor, metrics: Tensors
+        ) -> tuple[Position, tf.Tensor, tf.Tensor, Tensors]:
+            reduced = self._reducer.mean(own)
+            position, own, metrics = follow(task, position, reduced, metrics)
+            return position, own, reduced, metrics
+
+        own, metrics = compute(task, start.index)
+        position, _, reduced, _ = tf.while_loop(
+            lambda position, *_: (position.index < num_minibatches) & position.proceed,
+            one_minibatch,
+            (start, own, own, metrics),
+            maximum_iterations=num_minibatches,
+        )
+        gradients = _unpack(reduced[:-1], list(shapes.values()))
+        return position, dict(zip(shapes, gradients, strict=True))
+
+    def _compute(self, task: Task, index: tf.Tensor) -> tuple[Tensors, Tensors]:
+        """This learner's gradients and metrics of a minibatch, by name; `index` is int32 []."""
+        # Not `minibatches[index]`, which XLA compiles once for each index.
+        elements = tf.gather(task.minibatches, index)  # [M]
+        minibatch = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, elements), task.batch
+        )  # [M, ...]
+        minibatch = minibatch._replace(advantage=tf.gather(task.advantages, index))
+        return self.gradients(minibatch, task.progress)
+
+    def _apply(
         self,
-        minibatch: Batch,
-        progress: tf.Tensor,
-        index: tf.Tensor,
-        ends_epoch: tf.Tensor,
-        totals: Tensors,
-    ) -> tuple[tf.Tensor, tf.Tensor, Tensors, Tensors]:
-        """Trains on one minibatch.
+        task: Task,
+        position: Position,
+        gradients: Tensors,
+        approx_kl: tf.Tensor,
+        metrics: Tensors,
+    ) -> Position:
+        """Applies the gradients of a minibatch, unless the update stops before it.
+
+        Args:
+          task: What is learned from.
+          position: Before the minibatch.
+          gradients: Gradients of all learners, by name.
+          approx_kl: KL divergence of all learners, float32 [].
+          metrics: This learner's metrics by name.
 
         Returns:
-          The next minibatch's index, int32 []; whether to continue, bool []; totals of the metrics;
-          and the gradients of all learners.
+          The position after the minibatch.
         """
-        own_gradients, metrics = self._gradients(minibatch, progress)
-        gradients, approx_kl = self._reducer.mean((own_gradients, metrics["approx_kl"]))
+        ends_epoch = (position.index + 1) % (task.minibatches.shape[0] // self._epochs) == 0
         norm, applied, proceed = self._kl_stop.step(
-            approx_kl, ends_epoch, lambda: self._apply(gradients, progress)
+            approx_kl, ends_epoch, lambda: self.apply(gradients, task.progress)
         )
         for optimizer in self._optimizers:
             optimizer.learning_rate.observe(approx_kl, ends_epoch | ~proceed)
         metrics = {**metrics, "gradient_norm": norm}
         totals = {
-            name: total + tf.where(applied, metrics[name], 0.0) for name, total in totals.items()
+            name: total + tf.where(applied, metrics[name], 0.0)
+            for name, total in position.totals.items()
         }
-        return index + tf.cast(applied, tf.int32), proceed, totals, gradients
+        return Position(position.index + tf.cast(applied, tf.int32), proceed, totals)
 
-    def _metrics(
-        self, totals: Tensors, num_applied: tf.Tensor, per_epoch: int, progress: tf.Tensor
-    ) -> Tensors:
+    def _metrics(self, position: Position, per_epoch: int, progress: tf.Tensor) -> Tensors:
         """Means over the applied minibatches, the number of epochs, and learning rates, by tag."""
+        num_applied = tf.cast(position.index, tf.float32)
         metrics = {
-            f"losses/{name}": total / tf.maximum(num_applied, 1.0) for name, total in totals.items()
+            f"losses/{name}": total / tf.maximum(num_applied, 1.0)
+            for name, total in position.totals.items()
         }
         metrics["losses/epochs"] = num_applied / per_epoch
         for optimizer in self._optimizers:
             rate = optimizer.learning_rate.value(progress)
             metrics[f"schedule/{optimizer.rate_name}"] = rate
         return metrics
+
+
+def _pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """All elements of tensors one after another, [size]."""
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
+def _unpack(packed: tf.Tensor, shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
+    """The tensors that were packed, given their shapes."""
+    sizes = [shape.num_elements() for shape in shapes]
+    parts = tf.split(packed, sizes)
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
