@@ -8,6 +8,11 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Literal
+
+from agents.errors import UsageError
+
+Device = Literal["cpu", "gpu", "any"]
 
 # Written at every start, on every machine without a GPU, whatever TensorFlow is used for; the last
 # ones at every conversion to TensorFlow Lite.
@@ -20,14 +25,19 @@ _START_UP_MESSAGES = re.compile(
 )
 
 
-def start_tensorflow(threads: int) -> None:
+def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) -> None:
     """Imports TensorFlow, sets its thread counts and initializes its devices.
 
-    Start-up messages are dropped, see `quiet_tensorflow`.
+    Start-up messages are dropped, see `quiet_tensorflow`. No effect if TensorFlow has started
+    already.
 
     Args:
-      threads: Size of each of TensorFlow's two thread pools; 0 for one thread per core. No effect
-        if TensorFlow has started already.
+      threads: Size of each of TensorFlow's two thread pools; 0 for one thread per core.
+      device: Whether to leave GPUs alone, to need one, or to use one if there is any.
+      local_rank: Which learner of this machine this is: each takes the next GPU.
+
+    Raises:
+      UsageError: There is no GPU, and one is needed.
     """
     with quiet_tensorflow():
         import tensorflow as tf
@@ -35,7 +45,15 @@ def start_tensorflow(threads: int) -> None:
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(threads)
-            for gpu in tf.config.list_physical_devices("GPU"):
+            gpus = tf.config.list_physical_devices("GPU")
+            if device == "gpu" and not gpus:
+                raise UsageError(
+                    "device: TensorFlow finds no GPU\nexpected device auto or cpu, or a GPU with "
+                    "its driver and pip install 'tensorflow[and-cuda]'"
+                )
+            used = [] if device == "cpu" or not gpus else [gpus[local_rank % len(gpus)]]
+            tf.config.set_visible_devices(used, "GPU")
+            for gpu in used:
                 # Otherwise TensorFlow allocates all memory of the GPU.
                 tf.config.experimental.set_memory_growth(gpu, True)
         except RuntimeError:

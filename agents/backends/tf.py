@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from agents import tensor_envs
 from agents.backends.backend import EnvBackend, IndexedWrapper
 from agents.errors import UsageError
+from agents.settings.derived import device_of
 from agents.settings.entry_points import import_module
 from agents.tensor_envs.registration import find_spec
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
@@ -47,7 +48,7 @@ class Backend(EnvBackend):
         training: bool,
     ) -> InGraphEnv:
         config = self._config
-        start_tensorflow(config.threads)  # Prints fewer lines than its import.
+        start_tensorflow(config.threads, device_of(config))  # Prints fewer lines than its import.
         envs = tensor_envs.make(
             spec.id, num_envs, config.max_episode_steps, config.action_repeat, **env_kwargs
         )

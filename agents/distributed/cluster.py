@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from agents.errors import UsageError
 from agents.settings.config import Config
+from agents.settings.derived import elements_per_minibatch
 
 # The kinds of tasks in `TF_CONFIG` that learn; the others have no place here.
 _KINDS = ("chief", "worker")
@@ -112,20 +113,29 @@ def check_learners(config: Config, num_learners: int) -> None:
     Raises:
       UsageError: They can't.
     """
-    for setting in ("num_envs", "minibatch_size"):
-        if getattr(config, setting) % num_learners:
+    for setting, number in _divided(config).items():
+        if number % num_learners:
             possible = [
-                str(number)
-                for number in range(1, config.num_envs + 1)
-                if divides(config, number) and number < 2 * num_learners
+                str(count)
+                for count in range(1, min(config.num_envs, 2 * num_learners) + 1)
+                if divides(config, count)
             ]
             raise UsageError(
-                f"{num_learners} learners do not divide {setting} {getattr(config, setting)}, "
-                "which is that of all learners together\n"
-                f"expected {' or '.join(possible)} learners, or another --{setting.replace('_', '-')}"
+                f"{num_learners} learners can't share {number} {setting}\n"
+                f"expected {' or '.join(possible)} learners, or other settings: num_envs and "
+                "minibatch_size are those of all learners together"
             )
 
 
 def divides(config: Config, num_learners: int) -> bool:
     """Whether environments and minibatches can be divided among so many learners."""
-    return not config.num_envs % num_learners and not config.minibatch_size % num_learners
+    return not any(number % num_learners for number in _divided(config).values())
+
+
+def _divided(config: Config) -> dict[str, int]:
+    """What learners share, by name."""
+    elements = "steps" if config.recurrent == "none" else "sequences"
+    return {
+        "environments": config.num_envs,
+        f"{elements} of a minibatch": elements_per_minibatch(config),
+    }

@@ -81,7 +81,7 @@ class LocalProcess:
         self.pid = self._process.pid
         assert self._process.stdin
         with suppress(BrokenPipeError):  # `poll` tells how it has ended.
-            content = {**task, "place": place._replace(key=place.key.hex())._asdict()}
+            content = {**task, "place": {**place._asdict(), "key": place.key.hex()}}
             self._process.stdin.write(json.dumps(content).encode())
             self._process.stdin.close()
         if is_quiet:

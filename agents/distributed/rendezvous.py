@@ -114,9 +114,10 @@ def _await_learners(place: Place, config: Config, own: Member, listener: socket.
                 seconds = max(min(deadline - time.monotonic(), 1.0), 0.01)
                 connection, hello = accept(listener, place.key, seconds)
                 rank, reason = hello.get("rank"), _difference(hello, config)
-                if not isinstance(rank, int) or not 0 < rank < place.num_learners or rank in come:
+                taken = not isinstance(rank, int) or not 0 < rank < place.num_learners
+                if taken or rank in come:
                     reason = reason or f"there is a learner {rank} already"
-                if reason:
+                if reason or not isinstance(rank, int):
                     connection.send({"refused": reason})
                     connection.close()
                     raise UsageError(f"learner {rank} on {hello.get('host')}: {reason}")

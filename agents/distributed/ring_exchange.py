@@ -103,8 +103,8 @@ class RingExchange(Exchange):
         expected = _HEADER.pack(self._num_sent, incoming.nbytes)
         self._num_sent += 1
         got = bytearray(_HEADER.size)
-        to_send = [memoryview(header), memoryview(outgoing).cast("B")] if sends else []
-        to_fill = [memoryview(got), memoryview(incoming).cast("B")] if receives else []
+        to_send = [memoryview(header), outgoing.data.cast("B")] if sends else []
+        to_fill = [memoryview(got), incoming.data.cast("B")] if receives else []
         to_send, to_fill = ([part for part in parts if part] for parts in (to_send, to_fill))
         last_check = time.monotonic()
         while to_send or to_fill:

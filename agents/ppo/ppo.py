@@ -20,10 +20,10 @@ from agents.policies.recurrent import reset_state
 from agents.ppo.kl_stop import make_kl_stop
 from agents.ppo.loss import Loss, make_loss
 from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor
-from agents.ppo.sequences import elements_per_minibatch
 from agents.ppo.update import Tensors, Update
 from agents.seeds import Seeds
 from agents.settings.config import Config
+from agents.settings.derived import elements_per_minibatch
 from agents.types import NestedTensor, NestedVariable
 
 
@@ -71,6 +71,7 @@ class PPO(Algorithm):
             make_kl_stop(config),
             reducer,
             compiles=not network.convolves,
+            reduces_weights=config.reduce_every == "epoch",
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         # Networks that see images learn in a plain graph, where TensorFlow has oneDNN.

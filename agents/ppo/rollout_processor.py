@@ -17,8 +17,9 @@ from agents.policies.inputs import MASK, NetworkInputs
 from agents.policies.policy import Policy
 from agents.policies.recurrent import reset_state
 from agents.ppo.batch import Batch
-from agents.ppo.sequences import flatten_time, sequence_length, states_before, to_sequences
+from agents.ppo.sequences import flatten_time, states_before, to_sequences
 from agents.settings.config import Config
+from agents.settings.derived import sequence_length
 from agents.types import NestedTensor
 
 Arrays = dict[str, tf.Tensor]

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TypeVar
 
 import tensorflow as tf
 
 from agents.policies.actor_critic import States
 from agents.policies.recurrent import reset_state
-from agents.settings.config import Config
 
 Structure = TypeVar("Structure")
-
-
-def sequence_length(config: Config) -> int:
-    """Steps of the sequences that a recurrent network learns from, L.
-
-    Divides rollouts and minibatches; by default the greatest common divisor of their lengths.
-    """
-    return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
-
-
-def elements_per_minibatch(config: Config) -> int:
-    """Number of elements in a minibatch: steps, or sequences of L steps."""
-    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
 
 
 def flatten_time(structure: Structure) -> Structure:

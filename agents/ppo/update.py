@@ -82,6 +82,7 @@ class Update:
         kl_stop: KLStop | None = None,
         reducer: Reducer = SINGLE_LEARNER,
         compiles: bool = True,
+        reduces_weights: bool = False,
     ):
         """Combines the parts.
 
@@ -95,12 +96,15 @@ class Update:
           kl_stop: Stops updates early; by default never.
           reducer: Combines gradients and KL divergences of several learners.
           compiles: Whether to compile what is between reductions that do not compile.
+          reduces_weights: Whether learners average weights and the optimizers' moments once an
+            epoch, instead of the gradients of every minibatch (McMahan et al., 2017, arXiv
+            1602.05629).
         """
         self._variables, self._optimizers = variables, optimizers
         self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
         self._kl_stop, self._reducer = kl_stop or NeverStop(), reducer
-        self._compiles = compiles
+        self._compiles, self._reduces_weights = compiles, reduces_weights
 
     def run(self, batch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
         """Runs all epochs, or fewer where the update is stopped.
@@ -117,8 +121,7 @@ class Update:
         # Of all minibatches at once, as several learners have to agree on their moments.
         advantages = self._loss.advantages(batch, minibatches)  # [epochs * N / M, M, ...]
         task = Task(batch, minibatches, advantages, progress)
-        run = self._run if self._reducer.compiles else self._run_together
-        position, gradients = run(task, self._start())
+        position, gradients = self._run_all(task, self._start())
         metrics = self._metrics(position, minibatches.shape[0] // self._epochs, progress)
         return {**metrics, **self._loss.after_update(batch)}, gradients
 
@@ -170,25 +173,60 @@ class Update:
         totals = {name: tf.zeros([]) for name in names}
         return Position(tf.constant(0), tf.constant(True), totals)
 
-    def _run(self, task: Task, start: Position) -> tuple[Position, Tensors]:
-        """Trains one learner; returns the end, and the gradients of the last minibatch."""
+    def _run_all(self, task: Task, start: Position) -> tuple[Position, Tensors]:
+        """Trains on all minibatches, or until the update stops.
+
+        Returns:
+          The end, and the gradients of the last minibatch by name.
+        """
+        if self._reducer.compiles:
+            return self._run(task, start, task.minibatches.shape[0])
+        return (
+            self._run_epochs(task, start)
+            if self._reduces_weights
+            else self._run_together(task, start)
+        )
+
+    def _run(self, task: Task, start: Position, end: int | tf.Tensor) -> tuple[Position, Tensors]:
+        """Trains on minibatches from a position to an index, on this learner's gradients."""
 
         def one_minibatch(position: Position, _: Tensors) -> tuple[Position, Tensors]:
             gradients, metrics = self._compute(task, position.index)
             return self._apply(task, position, gradients, metrics["approx_kl"], metrics), gradients
 
         zeros = {name: tf.zeros_like(variable) for name, variable in self._variables.items()}
-        num_minibatches = task.minibatches.shape[0]
         position, gradients = tf.while_loop(
-            lambda position, _: (position.index < num_minibatches) & position.proceed,
+            lambda position, _: (position.index < end) & position.proceed,
             one_minibatch,
             (start, zeros),
-            maximum_iterations=num_minibatches,
+            maximum_iterations=task.minibatches.shape[0],
         )
         return position, gradients
 
+    def _run_epochs(self, task: Task, start: Position) -> tuple[Position, Tensors]:
+        """Trains one of several learners on its own gradients, and averages weights every epoch."""
+        states = {**self._variables, **self.variables()}
+        averaged = [one for one in states.values() if one.dtype == tf.float32]
+        shapes = [variable.shape for variable in averaged]
+
+        def one_epoch(task: Task, position: Position) -> tuple[Position, Tensors, tf.Tensor]:
+            end = position.index + task.minibatches.shape[0] // self._epochs
+            position, gradients = self._run(task, position, end)
+            return position, gradients, _pack([tf.convert_to_tensor(one) for one in averaged])
+
+        if self._compiles:
+            one_epoch = tf.function(one_epoch, jit_compile=True, autograph=False)
+        position, gradients = start, dict[str, tf.Tensor]()
+        for _ in range(self._epochs):
+            position, gradients, packed = one_epoch(task, position)
+            for variable, value in zip(
+                averaged, _unpack(self._reducer.mean(packed), shapes), strict=True
+            ):
+                variable.assign(value)
+        return position, gradients
+
     def _run_together(self, task: Task, start: Position) -> tuple[Position, Tensors]:
-        """Trains one of several learners; as `_run`.
+        """Trains one of several learners on the gradients of all.
 
         What follows a reduction and what leads to the next one are one program: calling a compiled
         program takes as long as a minibatch of a small network.
@@ -212,7 +250,6 @@ class Update:
         if self._compiles:
             compute = tf.function(compute, jit_compile=True, autograph=False)
             follow = tf.function(follow, jit_compile=True, autograph=False)
-        self._parts = compute, follow  # They have to live as long as the graph that calls them.
 
         def one_minibatch(
             position: Position, own: tf.Tensor, _: tf.Tensor, metrics: Tensors

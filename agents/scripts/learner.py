@@ -21,7 +21,9 @@ from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, LearnerLostError, UsageError
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
+from agents.settings.derived import device_of
 from agents.storage.run_directory import RunDirectory
+from agents.tensorflow_setup import start_tensorflow
 from agents.vector.batch_env import available_cores
 
 if TYPE_CHECKING:
@@ -143,6 +145,7 @@ def _learn(task: dict[str, Any]) -> None:
     if cores := task.get("cores"):
         config = config.model_copy(update={"num_processes": config.num_processes or cores})
     run_directory = RunDirectory(Path(task["run"]))
+    start_tensorflow(config.threads, device_of(config), place.rank)
     group = Group(place, config)
     group.on_stuck = lambda error: _end(error, run_directory)
     if group.is_chief:

@@ -29,6 +29,7 @@ from agents.errors import (
 )
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
+from agents.settings.derived import device_of
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.storage.run_directory import RunDirectory
 from agents.sweeps.sweep import trial_run
@@ -186,7 +187,7 @@ def train(
             run.prepare(config)
         trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []
         with stop_signals.interruptible():
-            start_tensorflow(config.threads)
+            start_tensorflow(config.threads, device_of(config))
             from agents.training.training_loop import training_loop
 
             reducer = make_reducer(group)
@@ -197,7 +198,7 @@ def train(
 
 def follow_chief(group: Group, config: Config, train_envs: VectorEnv | InGraphEnv) -> None:
     """Trains as a learner that is not the chief."""
-    start_tensorflow(config.threads)
+    start_tensorflow(config.threads, device_of(config))
     from agents.training.following import follow
 
     follow(config, train_envs, make_reducer(group))
@@ -332,7 +333,7 @@ def _dry_run(config: Config) -> list[str]:
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:
-            start_tensorflow(config.threads)
+            start_tensorflow(config.threads, device_of(config))
             from agents.deployment.trained_policy import single_spaces
             from agents.training.summary import summarize
 

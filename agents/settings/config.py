@@ -32,8 +32,10 @@ from agents.settings.field_types import (
     ProperFraction,
     Restarts,
     Seconds,
+    Seed,
     Size,
     Steps,
+    Threads,
     Weight,
 )
 from agents.types import PlainData
@@ -237,6 +239,11 @@ class Config(BaseModel):
     max_gradient_norm: Coefficient = Field(
         0.5, description="Global norm to clip gradients to; 0 to disable."
     )
+    reduce_every: Literal["minibatch", "epoch"] = Field(
+        "minibatch",
+        description="When several learners agree: on the gradients of every minibatch, or on weights "
+        "averaged after every epoch, which takes less communication.",
+    )
     normalize_advantages: bool = Field(
         True, description="Scales advantages to mean 0, standard deviation 1 in each minibatch."
     )
@@ -353,12 +360,7 @@ class Config(BaseModel):
         "the run; skip drops the update, and counts it as perf/skipped_updates.",
     )
 
-    seed: int = Field(
-        0,
-        ge=0,
-        le=2**31 - 1,
-        description="Seed of all random numbers; equal seeds give equal runs.",
-    )
+    seed: Seed = Field(0, description="Seed of all random numbers; equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,
         description="Seconds that an environment may take for a step before the run fails.",
@@ -368,11 +370,13 @@ class Config(BaseModel):
         description="Seconds that a worker process may take to start and to construct its "
         "environments before the run fails.",
     )
-    threads: int = Field(
-        1,
-        ge=0,
-        le=1024,
-        description="Threads of TensorFlow; more for large networks, 0 for one per core.",
+    threads: Threads = Field(
+        1, description="Threads of TensorFlow; more for large networks, 0 for one per core."
+    )
+    device: Literal["auto", "cpu", "gpu"] = Field(
+        "auto",
+        description="Where the network computes: on a GPU, of several learners on one each; auto uses "
+        "it for images, layers of 512 units or more, and env_backend tf.",
     )
 
     @field_validator("*", mode="before")

@@ -39,6 +39,7 @@ def check(config: Config) -> None:
     check_restarts(config.env_restarts.limit, config.env_backend)
     check_reset_options(bool(config.reset_options), config.env_backend)
     check_critic_optimizer(config.critic_learning_rate, config.shared_torso)
+    check_reductions(config.reduce_every, config.kl_stop, config.learning_rate_schedule)
 
 
 def check_minibatches(num_envs: int, rollout_length: int, minibatch_size: int) -> None:
@@ -126,6 +127,17 @@ def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> N
             "critic_learning_rate",
             "critic_learning_rate: a shared_torso has no separate layers of the value function; "
             "expected 0, or shared_torso false",
+        )
+
+
+def check_reductions(reduce_every: str, kl_stop: float, learning_rate_schedule: str) -> None:
+    """Refuses what learners would decide within an epoch, each for itself."""
+    if reduce_every == "epoch" and (kl_stop or learning_rate_schedule == "kl"):
+        raise PydanticCustomError(
+            "reduce_every",
+            "reduce_every: with epoch, learners can't agree on kl_stop or the schedule kl of the "
+            "learning rate\nexpected reduce_every minibatch, or kl_stop 0 and another "
+            "learning_rate_schedule",
         )
 
 

@@ -15,6 +15,8 @@ Count = Annotated[int, Field(ge=0, le=65_536)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Steps = Annotated[int, Field(ge=1, le=10**15)]
 Interval = Annotated[int, Field(ge=0, le=10**15)]  # 0 is never.
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Threads = Annotated[int, Field(ge=0, le=1024)]
 Seconds = Annotated[float, Field(gt=0, le=1e6)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]

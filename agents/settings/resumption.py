@@ -11,6 +11,7 @@ from agents.settings.validation import abbreviate
 CHANGEABLE = frozenset(
     {
         "steps",
+        "device",
         "eval_interval",
         "eval_episodes",
         "env_restarts",

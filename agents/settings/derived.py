@@ -1,0 +1,33 @@
+"""What follows from settings: sequences, minibatches, devices."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from agents.settings.config import Config
+
+# Layers of so many units take long enough for `device: auto` to use a GPU.
+_UNITS_FOR_GPU = 512
+
+
+def device_of(config: Config) -> Literal["cpu", "gpu", "any"]:
+    """What the setting `device` means for the experiment; "any" uses a GPU if there is one."""
+    if config.device != "auto":
+        return config.device
+    is_large = max((*config.layers, *config.value_layers), default=0) >= _UNITS_FOR_GPU
+    uses_gpu = config.env_backend == "tf" or config.network != "feed_forward" or is_large
+    return "any" if uses_gpu else "cpu"
+
+
+def sequence_length(config: Config) -> int:
+    """Steps of the sequences that a recurrent network learns from, L.
+
+    Divides rollouts and minibatches; by default the greatest common divisor of their lengths.
+    """
+    return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
+
+
+def elements_per_minibatch(config: Config) -> int:
+    """Number of elements in a minibatch: steps, or sequences of L steps."""
+    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))

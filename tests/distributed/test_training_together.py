@@ -1,0 +1,149 @@
+"""Several learners train as one: equal variables, the maths of one learner, any number resumes."""
+
+import glob
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agents.backends.backend import make_backend
+from agents.distributed.group_reducer import GroupReducer
+from agents.learning.reduction import SINGLE_LEARNER
+from agents.settings.config_file import load_config
+from agents.storage.checkpoint import fingerprint
+from agents.training.algorithms import find_algorithm
+from agents.training.learner import Learner
+from tests.distributed.learners import ROOT, run_together
+
+SMALL = {
+    "env_backend": "tf",
+    "num_envs": 4,
+    "rollout_length": 16,
+    "minibatch_size": 16,
+    "epochs": 2,
+    "layers": (8,),
+    "eval_episodes": 1,
+}
+# Everything that learners agree on, and state of single environments.
+SETTINGS = {
+    "feed-forward": {
+        "normalize_value": True,
+        "objective": "clip_kl",
+        "learning_rate_schedule": "kl",
+        "kl_stop": 0.05,
+        "noise_correlation": 0.5,
+    },
+    "recurrent": {"recurrent": "gru", "recurrent_units": 3, "sequence_length": 4},
+    "weights once an epoch": {"reduce_every": "epoch", "critic_learning_rate": 1e-3},
+}
+
+
+def make_learner(config, reducer=SINGLE_LEARNER):
+    backend = make_backend(config)
+    envs = backend.make(backend.check(), config.num_envs // reducer.num_learners, training=True)
+    learner = Learner(envs, None, find_algorithm(config.algorithm), config, reducer)
+    learner.begin_episodes()
+    return learner
+
+
+def iterate(group, config):
+    """Fingerprints of all variables after each of three iterations, and the weights at the end."""
+    group.start()
+    reducer = GroupReducer(group)
+    learner = make_learner(config, reducer)
+    fingerprints = []
+    for _ in range(3):
+        learner.iterate()
+        fingerprints.append(fingerprint(learner.variables()))
+    return fingerprints, list_values(learner), learner.report()
+
+
+def list_values(learner):
+    return {name: variable.numpy().tolist() for name, variable in learner.variables().items()}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("num_learners, shares_memory", [(2, True), (4, False)])
+def test_all_variables_are_equal_on_all_learners(num_learners, shares_memory, settings):
+    results = run_together(
+        iterate, num_learners, shares_memory=shares_memory, **SMALL, **settings
+    )
+    fingerprints, _, report = results[0]
+    assert len(set(fingerprints)) == 3
+    for others, _, other_report in results[1:]:
+        assert others == fingerprints
+        same = {tag for tag in report if tag.startswith(("losses/", "schedule/", "episode/"))}
+        assert {tag: report[tag] for tag in same} == {tag: other_report[tag] for tag in same}
+
+
+@pytest.mark.parametrize("settings", [{}, SETTINGS["recurrent"]], ids=["feed-forward", "recurrent"])
+def test_learners_follow_the_maths_of_one_with_all_environments(settings):
+    # Minibatches are whole rollouts: those of several learners have other elements otherwise.
+    settings = {**SMALL, **settings, "minibatch_size": 64}
+    [(_, together, report), _] = run_together(iterate, 2, **settings)
+    learner = make_learner(load_config("pendulum", **settings))
+    for _ in range(3):
+        learner.iterate()
+    alone = list_values(learner)
+    assert together.keys() == alone.keys()
+    for name, value in alone.items():
+        np.testing.assert_allclose(together[name], value, rtol=1e-3, atol=2e-5, err_msg=name)
+    for tag, number in learner.report().items():
+        if tag.startswith(("losses/", "episode/")):
+            np.testing.assert_allclose(report[tag], number, rtol=2e-3, atol=1e-4, err_msg=tag)
+
+
+# Commands.
+
+
+def train(logdir, *arguments, steps, workers):
+    settings = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
+    schedule = ["--learning-rate-schedule=constant", "--eval-episodes=2", "--eval-interval=4000", "--checkpoint-interval=2000"]
+    command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}"]
+    resumed = glob.glob(f"{logdir}/*")
+    given = [f"--timestamp={Path(resumed[0]).name.split('-')[0]}"] if resumed else settings
+    process = subprocess.run(
+        [*command, *given, *schedule, f"--steps={steps}", f"--workers={workers}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return process
+
+
+def last_checkpoint(logdir):
+    files = glob.glob(f"{logdir}/*/checkpoints/step-*.npz")
+    with np.load(max(files, key=lambda path: int(Path(path).stem.split("-")[1]))) as content:
+        return {name: content[name] for name in content.files}
+
+
+def test_a_run_of_several_learners_is_as_any_other(tmp_path):
+    process = train(tmp_path / "two", steps=4000, workers=2)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("The last evaluation gave")
+    assert "learner 1" not in process.stderr  # One output.
+    assert process.stderr.count("step 4,000: evaluation") == 1
+    # Resumed with as many learners, it equals one that never stopped.
+    assert train(tmp_path / "two", steps=8000, workers=2).returncode == 0
+    assert train(tmp_path / "whole", steps=8000, workers=2).returncode == 0
+    one, other = last_checkpoint(tmp_path / "two"), last_checkpoint(tmp_path / "whole")
+    assert one.keys() == other.keys() and len(one) > 20
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+    # And any other number goes on with it.
+    for steps, workers in ((9600, 1), (11_200, 4)):
+        resumed = train(tmp_path / "two", steps=steps, workers=workers)
+        assert resumed.returncode == 0, resumed.stderr
+        assert "Resuming" in resumed.stderr
+
+
+def test_learners_that_do_not_divide_the_work_are_refused(tmp_path):
+    process = train(tmp_path, steps=4000, workers=3)
+    assert process.returncode == 2
+    assert "3 learners can't share 4 environments" in process.stderr
+    assert "expected 1 or 2 or 4 learners" in process.stderr
+    assert len(process.stderr.splitlines()) <= 3
+    assert not list(tmp_path.iterdir())
