@@ -54,10 +54,17 @@ def iterate(group, config):
     reducer = GroupReducer(group)
     learner = make_learner(config, reducer)
     fingerprints = []
-    for _ in range(3):
+    for index in range(3):
+        begin_numbers(learner, index)
         learner.iterate()
         fingerprints.append(fingerprint(learner.variables()))
     return fingerprints, list_values(learner), learner.report()
+
+
+def begin_numbers(learner, seed):
+    """Starts other random numbers: learners draw fewer to shuffle than one with all environments."""
+    generator = learner.variables()["algorithm/generator"]
+    generator.assign([seed, *generator.numpy()[1:]])
 
 
 def list_values(learner):
@@ -81,15 +88,18 @@ def test_all_variables_are_equal_on_all_learners(num_learners, shares_memory, se
 @pytest.mark.parametrize("settings", [{}, SETTINGS["recurrent"]], ids=["feed-forward", "recurrent"])
 def test_learners_follow_the_maths_of_one_with_all_environments(settings):
     # Minibatches are whole rollouts: those of several learners have other elements otherwise.
-    settings = {**SMALL, **settings, "minibatch_size": 64}
+    # Adam's steps are as long for gradients that are nothing but rounding.
+    settings = {**SMALL, **settings, "minibatch_size": 64, "optimizer": "sgd"}
     [(_, together, report), _] = run_together(iterate, 2, **settings)
     learner = make_learner(load_config("pendulum", **settings))
-    for _ in range(3):
+    for index in range(3):
+        begin_numbers(learner, index)
         learner.iterate()
     alone = list_values(learner)
     assert together.keys() == alone.keys()
     for name, value in alone.items():
-        np.testing.assert_allclose(together[name], value, rtol=1e-3, atol=2e-5, err_msg=name)
+        if name != "algorithm/generator":
+            np.testing.assert_allclose(together[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
     for tag, number in learner.report().items():
         if tag.startswith(("losses/", "episode/")):
             np.testing.assert_allclose(report[tag], number, rtol=2e-3, atol=1e-4, err_msg=tag)
