@@ -19,7 +19,8 @@ Structure = TypeVar("Structure")
 class GroupReducer(Reducer):
     """Combines the tensors of the learners of a group, one message for each call.
 
-    The tensors of a sum or mean have one floating point type; those of `gather` any types.
+    The tensors of a sum or mean have one floating point type; those of `gather` any types. Graphs
+    make the calls in the order in which they were traced, so that it is that of the other learners.
     """
 
     compiles = False
@@ -29,6 +30,9 @@ class GroupReducer(Reducer):
         self._exchange = group.exchange
         self.num_learners, self.rank = group.num_learners, group.rank
         self._failure: BaseException | None = None
+        # Graphs order operations by the variables they use: a loop and what follows it, too.
+        with tf.device("CPU:0"):
+            self._turn = tf.Variable(0, trainable=False)
         self._calls: list[PythonCall] = []  # They have to live as long as the graphs.
 
     def mean(self, tensors: Structure) -> Structure:
@@ -80,9 +84,13 @@ class GroupReducer(Reducer):
 
     def _combine(self, tensors: Structure, function: Callable[..., np.ndarray]) -> Structure:
         leaves = tf.nest.flatten(tensors)
-        dtypes = {leaf.dtype for leaf in leaves}
+        if not leaves:
+            return tensors
+        dtypes = sorted({leaf.dtype.name for leaf in leaves})
         if len(dtypes) > 1 or not leaves[0].dtype.is_floating:
-            raise ValueError(f"Expected tensors of one floating point type, got {dtypes}.")
+            raise ValueError(
+                f"Expected tensors of one floating point type, got {', '.join(dtypes)}."
+            )
         sizes = [leaf.shape.num_elements() for leaf in leaves]
         flat = self._call(function, leaves, leaves[0].dtype, [sum(sizes)])
         parts = tf.split(flat, sizes) if len(sizes) > 1 else [flat]
@@ -107,7 +115,11 @@ class GroupReducer(Reducer):
                 raise
 
         self._calls.append(PythonCall(guarded))
-        return self._calls[-1].operation(leaves, dtype, shape)
+        with tf.control_dependencies([self._turn.read_value()]):
+            result = self._calls[-1].operation(leaves, dtype, shape)
+        with tf.control_dependencies([result]):
+            self._turn.assign_add(1)
+        return result
 
     def _gather(self, *arrays: np.ndarray) -> np.ndarray:
         own = [np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in arrays]
