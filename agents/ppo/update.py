@@ -126,9 +126,13 @@ class Update:
         return {**metrics, **self._loss.after_update(batch)}, gradients
 
     def shuffle(self, num_elements: int) -> tf.Tensor:
-        """Indices [epochs * N / M, M] into N elements; each epoch is a permutation."""
-        keys = self._generator.uniform([self._epochs, num_elements])  # [epochs, N]
-        order = tf.argsort(keys, axis=1)
+        """Indices [epochs * N / M, M] into N elements; each epoch is a permutation.
+
+        Numbers are drawn for all learners, so that the next ones do not depend on how many there are.
+        """
+        num_keys = num_elements * self._reducer.num_learners
+        keys = self._generator.uniform([self._epochs, num_keys])
+        order = tf.argsort(self._reducer.own(keys, axis=1), axis=1)  # [epochs, N]
         return tf.reshape(order, [-1, self._minibatch_size])
 
     def gradients(self, minibatch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
