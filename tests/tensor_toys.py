@@ -151,7 +151,7 @@ class LearnerGroup:
 
     def __init__(self, num_learners=2):
         """Creates the reducers."""
-        self.reducers = [GroupReducer(self, index) for index in range(num_learners)]
+        self.reducers = [GroupReducer(self, rank, num_learners) for rank in range(num_learners)]
         self._tensors = [None] * num_learners
         self._barrier = threading.Barrier(num_learners, timeout=60)
 
@@ -181,9 +181,9 @@ class LearnerGroup:
             raise errors[0]
         return results
 
-    def exchange(self, index, tensors):
+    def exchange(self, rank, tensors):
         """Returns the tensors of all learners, once each of them has called this."""
-        self._tensors[index] = tensors
+        self._tensors[rank] = tensors
         self._barrier.wait()
         tensors = list(self._tensors)
         self._barrier.wait()
@@ -195,19 +195,26 @@ class GroupReducer(Reducer):
 
     compiles = False
 
-    def __init__(self, group, index):
-        """Initializes the reducer of learner `index`."""
-        self._group, self._index = group, index
+    def __init__(self, group, rank, num_learners):
+        """Initializes the reducer of learner `rank`."""
+        self._group, self.rank, self.num_learners = group, rank, num_learners
 
     def mean(self, tensors):
-        return tf.nest.map_structure(
-            lambda *each: tf.add_n(each) / len(each), *self._group.exchange(self._index, tensors)
-        )
+        return self._join(tensors, lambda *each: tf.add_n(each) / len(each))
 
     def sum(self, tensors):
-        return tf.nest.map_structure(
-            lambda *each: tf.add_n(each), *self._group.exchange(self._index, tensors)
-        )
+        return self._join(tensors, lambda *each: tf.add_n(each))
+
+    def gather(self, tensors, axis=0):
+        return self._join(tensors, lambda *each: tf.concat(each, axis))
+
+    def copy_from_chief(self, variables):
+        values = {name: variable.numpy() for name, variable in variables.items()}
+        for name, value in self._group.exchange(self.rank, values)[0].items():
+            variables[name].assign(value)
+
+    def _join(self, tensors, function):
+        return tf.nest.map_structure(function, *self._group.exchange(self.rank, tensors))
 
 
 class PlainGraphReducer(Reducer):
@@ -219,6 +226,9 @@ class PlainGraphReducer(Reducer):
         return tf.nest.map_structure(self._identity, tensors)
 
     def sum(self, tensors):
+        return tf.nest.map_structure(self._identity, tensors)
+
+    def gather(self, tensors, axis=0):
         return tf.nest.map_structure(self._identity, tensors)
 
     def _identity(self, tensor):

@@ -40,13 +40,16 @@ PATH = {
     "agents/ppo/update.py": [
         "Update.__init__",
         "Update.run",
-        "Update._train_minibatch",
+        "Update._run_all",
+        "Update._run",
+        "Update._compute",
         "Update.gradients",
+        "Update._apply",
         "Update.apply",
     ],
     "agents/ppo/loss.py": [
         "Loss.__init__",
-        "Loss.prepare",
+        "Loss.advantages",
         "Loss.compute",
         "Loss.policy_loss",
         "make_loss",

@@ -30,9 +30,17 @@ class Agent:
     """
 
     def __init__(self, envs, rollout_length, reducer=SINGLE_LEARNER, **settings):
-        """Resets the environments; by default networks are linear and minibatches rollouts."""
-        sizes = {"num_envs": len(envs), "rollout_length": rollout_length, "epochs": 1, "layers": ()}
-        sizes["minibatch_size"] = len(envs) * rollout_length
+        """Resets the environments; by default networks are linear and minibatches rollouts.
+
+        Args:
+          envs: The environments; of several learners, its part of them.
+          rollout_length: Steps of a rollout.
+          reducer: Combines several learners.
+          **settings: Of the configuration, of all learners together.
+        """
+        num_envs = len(envs) * reducer.num_learners
+        sizes = {"num_envs": num_envs, "rollout_length": rollout_length, "epochs": 1, "layers": ()}
+        sizes["minibatch_size"] = num_envs * rollout_length
         self.config = load_config("default", **{**sizes, **settings})
         self.batch_env = InGraphBatchEnv(BatchEnv(envs, blocking=True))
         seeds = tf.range(len(envs), dtype=tf.int64) + self.config.seed

@@ -160,7 +160,9 @@ def test_the_clipped_objective_needs_no_old_parameters():
 def test_a_loss_equals_plain_numpy():
     weights, arrays = make_problem()
     learner = Learner(weights, arrays, entropy_coef=0.05, value_clip=0.2)
-    loss, metrics = learner.loss.compute(learner.loss.prepare(learner.batch), START)
+    advantage = learner.loss.advantages(learner.batch, tf.range(N)[None])[0]
+    batch = learner.batch._replace(advantage=advantage)
+    loss, metrics = learner.loss.compute(batch, START)
     expected, numbers = NumpyUpdate(learner.config, weights, arrays).loss(weights, np.arange(N), 0)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
     assert tuple(metrics) == tuple(numbers) == learner.loss.scalars
@@ -168,17 +170,19 @@ def test_a_loss_equals_plain_numpy():
         np.testing.assert_allclose(metrics[name], number, rtol=1e-4, atol=1e-6)
 
 
-def test_preparation_standardizes_advantages_as_configured():
+def test_advantages_are_standardized_in_each_minibatch_as_configured():
     weights, arrays = make_problem()
     normalized, plain = (
         Learner(weights, arrays, normalize_advantages=normalize) for normalize in (True, False)
     )
-    assert plain.loss.prepare(plain.batch) is plain.batch
-    batch = normalized.loss.prepare(normalized.batch)
-    advantage = arrays["advantage"]
-    expected = (advantage - advantage.mean()) / advantage.std()
-    np.testing.assert_allclose(batch.advantage, expected, rtol=1e-4, atol=1e-6)
-    assert batch._replace(advantage=normalized.batch.advantage) == normalized.batch
+    minibatches = np.random.default_rng(0).permutation(N).reshape(3, M)
+    expected = arrays["advantage"][minibatches]  # [minibatches, M]
+    got = plain.loss.advantages(plain.batch, tf.constant(minibatches))
+    np.testing.assert_array_equal(got, expected.astype(np.float32))
+    expected -= expected.mean(axis=1, keepdims=True)
+    expected /= expected.std(axis=1, keepdims=True)
+    got = normalized.loss.advantages(normalized.batch, tf.constant(minibatches))
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_elements_may_be_sequences():
@@ -192,7 +196,23 @@ def test_elements_may_be_sequences():
     np.testing.assert_allclose(total, flat, rtol=1e-5)
     for name, value in flat_metrics.items():
         np.testing.assert_allclose(metrics[name], value, rtol=1e-5)
-    prepared = learner.loss.prepare(folded).advantage
-    np.testing.assert_allclose(
-        tf.reshape(prepared, [-1]), learner.loss.prepare(learner.batch).advantage, rtol=1e-5
-    )
+    rows = [[3, 0], [1, 2]]
+    sequences = learner.loss.advantages(folded, tf.constant(rows))  # [minibatches, M, L]
+    steps = np.arange(N).reshape(4, 6)[rows].reshape(2, 12)
+    flat_steps = learner.loss.advantages(learner.batch, tf.constant(steps))
+    assert sequences.shape == [2, 2, 6]
+    np.testing.assert_allclose(tf.reshape(sequences, [2, 12]), flat_steps, rtol=1e-4, atol=1e-6)
+
+
+def test_steps_without_an_outcome_have_no_advantage():
+    weights, arrays = make_problem()
+    learner = Learner(weights, arrays)
+    valid = np.random.default_rng(1).random(N) < 0.7
+    batch = learner.batch._replace(valid=tf.constant(valid))
+    minibatches = np.arange(N).reshape(3, M)
+    got = learner.loss.advantages(batch, tf.constant(minibatches)).numpy()
+    for rows, standardized in zip(minibatches, got, strict=True):
+        part = arrays["advantage"][rows][valid[rows]]
+        expected = (part - part.mean()) / part.std()
+        np.testing.assert_allclose(standardized[valid[rows]], expected, rtol=1e-4, atol=1e-6)
+        assert not standardized[~valid[rows]].any()

@@ -131,8 +131,10 @@ def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
     progress = tf.constant(0.0)
 
     def gradients(batch):
+        size = batch.value.shape[0]
+        advantage = loss.advantages(batch, tf.range(size)[None])[0]
         with tf.GradientTape() as tape:
-            total, _ = loss.compute(loss.prepare(batch), progress)
+            total, _ = loss.compute(batch._replace(advantage=advantage), progress)
         return total, tape.gradient(total, policy.network.variables())
 
     invalid = ~batch.valid

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.rollout_processor import RolloutProcessor
+from agents.storage.checkpoint import fingerprint
 from tests.ppo.agent import Agent
 from tests.ppo.linear_learner import EPOCHS, Learner, N, make_problem
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
@@ -76,76 +78,82 @@ ITERATIONS = {
         "kl_stop_after": "epoch",
     },
     "recurrent": {"recurrent": "gru", "recurrent_units": 3, "sequence_length": 2},
+    "correlated noise": {"noise_correlation": 0.5, "critic_learning_rate": 0.02},
 }
 
 
-def make_agent(num_envs, seed, settings, **reducer):
-    """An agent whose minibatches are the whole rollout, so that shuffling makes no difference."""
-    envs = [RandomEnv(mean=[5, -1], std=[3, 0.5]) for _ in range(num_envs)]
+def make_agent(num_envs, settings, reducer=SINGLE_LEARNER):
+    """An agent whose minibatches are the whole rollout, so that shuffling makes no difference.
+
+    Args:
+      num_envs: Number of environments of all learners.
+      settings: Of the configuration.
+      reducer: That of this learner, which gets its part of the environments.
+    """
+    own = np.split(np.arange(num_envs), reducer.num_learners)[reducer.rank]
+    # They differ, so that parts have statistics of their own.
+    envs = [RandomEnv(mean=[5 + 2 * index, -1], std=[3, 0.5]) for index in own]
     sizes = {"layers": (4,), "epochs": 2, "learning_rate": 0.01}
-    agent = Agent(envs, LENGTH, **reducer, **sizes, **settings)
-    agent.batch_env.reset(seed=tf.range(num_envs, dtype=tf.int64) + seed)
+    agent = Agent(envs, LENGTH, reducer, **sizes, **settings)
+    agent.batch_env.reset(seed=tf.constant(own))
     return agent
-
-
-def join_environments(rollouts):
-    """The rollout [T, B, ...] of all environments of several learners."""
-    return tf.nest.map_structure(lambda *each: tf.concat(each, axis=1), *rollouts)
-
-
-def assign_samples(agent, others):
-    """Assigns samples and states of agents that acted in parts of an agent's environments."""
-    tf.nest.map_structure(
-        lambda variable, *each: variable.assign(tf.concat(each, axis=1)),
-        agent.ppo._samples,
-        *(other.ppo._samples for other in others),
-    )
-    for state in (lambda one: one.batch_env.observ, lambda one: one.ppo._start_states):
-        tf.nest.map_structure(
-            lambda variable, *each: variable.assign(tf.concat(each, axis=0)),
-            state(agent),
-            *map(state, others),
-        )
 
 
 @pytest.mark.parametrize("settings", ITERATIONS.values(), ids=ITERATIONS)
 def test_iterations_of_two_learners_equal_one_in_all_environments(settings):
     group = LearnerGroup()
-    learners = [
-        make_agent(NUM_ENVS // 2, 100 * index, settings, reducer=reducer)
-        for index, reducer in enumerate(group.reducers)
-    ]
-    whole = make_agent(NUM_ENVS, 0, settings)
-    for _ in range(2):
+    learners = [make_agent(NUM_ENVS, settings, reducer) for reducer in group.reducers]
+    whole = make_agent(NUM_ENVS, settings)
+    for iteration in range(2):
+        expected = whole.collect()
         rollouts = [learner.collect() for learner in learners]
-        assign_samples(whole, learners)
-        train = functools.partial(whole.ppo.train, join_environments(rollouts))
-        [expected] = LearnerGroup(1).run(train)  # Eagerly, too: compiling takes long.
+        assert_equal_parts(expected, rollouts)
+        # Eagerly, too: compiling takes long.
+        [report] = LearnerGroup(1).run(functools.partial(whole.ppo.train, expected))
         reports = group.run(
             *(
                 functools.partial(learner.ppo.train, rollout)
                 for learner, rollout in zip(learners, rollouts, strict=True)
             )
         )
-        tag = "losses/explained_variance"
-        for report in reports:
-            np.testing.assert_allclose(report.scalars[tag], expected.scalars[tag], rtol=1e-3)
+        for tag in ("losses/explained_variance", "losses/epochs", "schedule/learning_rate"):
+            for one in reports:
+                np.testing.assert_allclose(one.scalars[tag], report.scalars[tag], rtol=1e-3)
         assert_agree(whole, learners)
-    assert float(expected.scalars["losses/epochs"]) > 0
+        assert int(learners[0].ppo.steps) == (iteration + 1) * LENGTH * NUM_ENVS
+    assert float(report.scalars["losses/epochs"]) > 0
+
+
+def assert_equal_parts(rollout, parts):
+    """Checks that learners have collected the parts of a rollout [T, B, ...]."""
+    joined = tf.nest.map_structure(lambda *each: np.concatenate(each, axis=1), *parts)
+    for whole, part in zip(tf.nest.flatten(rollout), tf.nest.flatten(joined), strict=True):
+        np.testing.assert_allclose(part, whole, rtol=1e-3, atol=1e-4)
 
 
 def assert_agree(whole, learners):
-    """Checks that learners have the variables of one in all environments."""
-    # Those of a learner's own environments and random numbers.
-    local = ("algorithm/steps", "algorithm/generator", "normalize_reward/sums")
-    for learner in learners:
-        variables = learner.variables()
-        assert variables.keys() == whole.variables().keys()
-        for name, variable in whole.variables().items():
-            if name not in local and "_states/" not in name:
-                np.testing.assert_allclose(
-                    variables[name], variable, rtol=2e-3, atol=1e-5, err_msg=name
-                )
+    """Checks that learners have the same variables, which are those of one in all environments."""
+    first, *others = learners
+    for name, variable in whole.variables().items():
+        np.testing.assert_allclose(
+            first.variables()[name], variable, rtol=2e-3, atol=1e-5, err_msg=name
+        )
+    assert first.variables().keys() == whole.variables().keys()
+    for other in others:
+        assert fingerprint(other.variables()) == fingerprint(first.variables())
+
+
+def test_noise_is_drawn_for_all_environments():
+    group = LearnerGroup()
+    settings = {"noise_correlation": 0.5}
+    learners = [make_agent(NUM_ENVS, settings, reducer) for reducer in group.reducers]
+    whole = make_agent(NUM_ENVS, settings)
+    for agent in (whole, *learners):
+        agent.ppo.begin_rollout(LENGTH)
+        agent.ppo.begin_rollout(LENGTH)
+    noise = [learner.ppo._noise.numpy() for learner in learners]  # [T, B, K]
+    np.testing.assert_array_equal(np.concatenate(noise, axis=1), whole.ppo._noise)
+    assert fingerprint(learners[0].variables()) == fingerprint(learners[1].variables())
 
 
 # Reducers that XLA can't compile.
@@ -175,7 +183,7 @@ def test_an_update_in_a_plain_graph_equals_a_compiled_one(settings):
 def test_an_iteration_in_a_plain_graph_equals_a_compiled_one():
     settings = ITERATIONS["feed-forward"]
     compiled, plain = (
-        make_agent(2, 0, settings, **reducer) for reducer in ({}, {"reducer": PlainGraphReducer()})
+        make_agent(2, settings, reducer) for reducer in (SINGLE_LEARNER, PlainGraphReducer())
     )
     for _ in range(2):
         reports = [agent.iterate() for agent in (compiled, plain)]
@@ -195,7 +203,7 @@ def test_an_iteration_in_a_plain_graph_equals_a_compiled_one():
 
 
 def test_every_part_gets_the_reducer():
-    agent = make_agent(2, 0, ITERATIONS["feed-forward"], reducer=PlainGraphReducer())
+    agent = make_agent(2, ITERATIONS["feed-forward"], PlainGraphReducer())
     reducer, ppo = agent.ppo._reducer, agent.ppo
     assert isinstance(reducer, PlainGraphReducer)
     assert isinstance(ppo._processor, RolloutProcessor)

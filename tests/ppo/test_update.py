@@ -1,3 +1,4 @@
+import itertools
 from typing import NamedTuple
 
 import keras
@@ -6,27 +7,29 @@ import pytest
 import tensorflow as tf
 
 from agents.learning.optimizers import Optimizer
-from agents.learning.reduction import Reducer
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.schedules import Constant
 from agents.ppo.kl_stop import StopBeforeMinibatch
 from agents.ppo.update import Update
-from tests.tensor_toys import LearnerGroup
+from agents.storage.checkpoint import fingerprint
+from tests.tensor_toys import LearnerGroup, PlainGraphReducer
 
 RATE, EPSILON = 0.01, 1e-5
 START = tf.constant(0.0)
 
 
 class Rows(NamedTuple):
-    """A batch: inputs [N, 3], targets [N], indices [N], and KL divergences [N]."""
+    """A batch: inputs [N, 3], targets [N], indices [N], KL divergences [N] and advantages [N]."""
 
     inputs: tf.Tensor
     target: tf.Tensor
     row: tf.Tensor
     kl: tf.Tensor
+    advantage: tf.Tensor
 
 
 class Regression:
-    """Squared error of a linear model; counts how often it saw each row."""
+    """Squared error of a linear model, plus advantages; counts how often it saw each row."""
 
     scalars = ("error", "approx_kl")
 
@@ -35,8 +38,8 @@ class Regression:
         self.bias = tf.Variable(0.5)
         self.seen = tf.Variable(tf.zeros([1000], tf.int32), trainable=False)
 
-    def prepare(self, minibatch):
-        return minibatch
+    def advantages(self, batch, minibatches):
+        return tf.gather(batch.advantage, minibatches)
 
     def compute(self, minibatch, progress):
         counts = tf.tensor_scatter_nd_add(
@@ -54,6 +57,7 @@ class Regression:
 
     def _error(self, rows):
         error = tf.linalg.matvec(rows.inputs, self.weights) + self.bias - rows.target
+        error += rows.advantage
         return tf.reduce_mean(error**2)
 
 
@@ -64,6 +68,7 @@ def make_batch(size, seed=0, kl=0.0):
         target=tf.constant(random.normal(size=size), tf.float32),
         row=tf.range(size),
         kl=tf.fill([size], kl),
+        advantage=tf.zeros([size]),
     )
 
 
@@ -180,13 +185,29 @@ def test_a_variable_without_a_gradient_is_named():
         make_update(loss).run(make_batch(4), START)
 
 
-def test_minibatches_are_prepared_before_gradients_are_computed():
-    loss, batch = Regression(), make_batch(4)
-    loss.prepare = lambda minibatch: minibatch._replace(target=2 * minibatch.target)
-    _, gradients = make_update(loss).run(batch, START)
-    doubled = batch._replace(target=2 * batch.target)
-    expected, _ = numpy_gradients(doubled, np.arange(4), np.zeros(3), 0.5)
-    np.testing.assert_allclose(gradients["weights"], expected[:3], rtol=1e-4)
+@pytest.mark.parametrize("reducer", [SINGLE_LEARNER, PlainGraphReducer()])
+def test_minibatches_have_the_advantages_of_the_loss(reducer):
+    random, batch = np.random.default_rng(2), make_batch(12)
+    advantages = random.normal(size=[2 * 3, 4]).astype(np.float32)  # [minibatches, M]
+    loss, asked = Regression(), []
+    loss.advantages = lambda batch, minibatches: (
+        asked.append((batch, minibatches)) or tf.constant(advantages)
+    )
+    update = make_update(loss, epochs=2, reducer=reducer)
+    minibatches = make_update(Regression(), epochs=2).shuffle(12).numpy()
+    tf.function(lambda: update.run(batch, START), autograph=False)()
+    [(given, elements)] = asked  # Once, for all minibatches.
+    assert given is batch and elements.shape == minibatches.shape
+    # Each step of the oracle has targets of its own.
+    parameters, adam = np.array([0.0, 0.0, 0.0, 0.5]), NumpyAdam(4)
+    for rows, advantage in zip(minibatches, advantages, strict=True):
+        target = batch.target.numpy()
+        target[rows] -= advantage
+        shifted = batch._replace(target=tf.constant(target))
+        gradient, _ = numpy_gradients(shifted, rows, parameters[:3], parameters[3])
+        parameters = parameters + adam.change(gradient)
+    np.testing.assert_allclose(loss.weights, parameters[:3], atol=1e-5)
+    np.testing.assert_allclose(loss.bias, parameters[3], atol=1e-5)
 
 
 # Several learners.
@@ -194,6 +215,8 @@ def test_minibatches_are_prepared_before_gradients_are_computed():
 
 class Doubling(Reducer):
     """Doubles what it reduces."""
+
+    compiles = False
 
     def mean(self, tensors):
         return tf.nest.map_structure(lambda tensor: 2 * tensor, tensors)
@@ -231,6 +254,46 @@ def test_learners_apply_the_same_gradients():
     for loss in losses:
         np.testing.assert_allclose(loss.weights, parameters[:3], atol=1e-5)
         np.testing.assert_allclose(loss.bias, parameters[3], atol=1e-5)
+
+
+def test_learners_draw_numbers_for_all():
+    group = LearnerGroup()
+    updates = [make_update(Regression(), epochs=3, reducer=one) for one in group.reducers]
+    alone = make_update(Regression(), epochs=3)
+    alone.shuffle(16)
+    orders = [update.shuffle(8).numpy().reshape(3, 8) for update in updates]
+    for order, update in zip(orders, updates, strict=True):
+        np.testing.assert_array_equal(np.sort(order, axis=1), np.tile(np.arange(8), [3, 1]))
+        np.testing.assert_array_equal(update._generator.state, alone._generator.state)
+    assert (orders[0] != orders[1]).any()
+
+
+def test_learners_average_weights_and_moments_once_an_epoch():
+    batches, group, epochs = [make_batch(8, seed) for seed in (0, 1)], LearnerGroup(), 3
+    losses = [Regression() for _ in batches]
+    updates = [
+        make_update(loss, epochs=epochs, reducer=reducer, reduces_weights=True)
+        for loss, reducer in zip(losses, group.reducers, strict=True)
+    ]
+    minibatches = make_update(Regression(), epochs=epochs).shuffle(8).numpy()
+    for update in updates:
+        update.shuffle = lambda num_elements: tf.constant(minibatches)
+    group.run(*(lambda i=i: updates[i].run(batches[i], START) for i in range(2)))
+    parameters, adams = np.array([[0.0, 0.0, 0.0, 0.5]] * 2), [NumpyAdam(4) for _ in batches]
+    for rows_of_epoch in minibatches.reshape(epochs, 2, 4):
+        for i, rows in itertools.product(range(2), rows_of_epoch):
+            own = parameters[i]
+            gradient, _ = numpy_gradients(batches[i], rows, own[:3], own[3])
+            parameters[i] = own + adams[i].change(gradient)
+        parameters[:] = parameters.mean(axis=0)
+        for moment in ("first", "second"):
+            mean = np.mean([getattr(adam, moment) for adam in adams], axis=0)
+            for adam in adams:
+                setattr(adam, moment, mean)
+    for loss in losses:
+        np.testing.assert_allclose(loss.weights, parameters[0, :3], atol=1e-5)
+        np.testing.assert_allclose(loss.bias, parameters[0, 3], atol=1e-5)
+    assert fingerprint(updates[0].variables()) == fingerprint(updates[1].variables())
 
 
 @pytest.mark.parametrize(("divergences", "applies"), [((0.0, 0.3), False), ((0.0, 0.15), True)])
