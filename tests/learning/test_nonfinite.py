@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from agents.learning.nonfinite import find_nonfinite, first_nonfinite
+from agents.learning.nonfinite import find_nonfinite, first_nonfinite, nonfinite_of_all
+from agents.learning.reduction import SINGLE_LEARNER
+from tests.tensor_toys import LearnerGroup
 
 T, B, O = 4, 3, 2  # noqa: E741 - The letters of shapes.
 
@@ -107,3 +109,70 @@ def test_the_first_one_equals_that_of_a_plain_loop(values):
             np.testing.assert_equal(float(number), float(bad[0]))
             break
     assert int(index) == expected
+
+
+# Several learners.
+
+
+def find_of_all(reward):
+    """What each of some learners gets: number and index of the rewards [T, learners, B]."""
+    num_learners, num_envs = reward.shape[1:]
+    group = LearnerGroup(num_learners)
+
+    def find_part(rank):
+        found = {"reward": first_nonfinite(tf.constant(reward[:, rank]))}
+        return nonfinite_of_all(found, group.reducers[rank], num_envs)["reward"]
+
+    results = group.run(*(lambda rank=rank: find_part(rank) for rank in range(num_learners)))
+    return [(float(number), int(index)) for number, index in results]
+
+
+PARTS = st.sampled_from([(1, 2, 1), (3, 2, 2), (2, 3, 4)])  # [T, learners, B].
+
+
+@given(PARTS.flatmap(lambda shape: arrays.arrays(np.float32, shape, elements=NUMBERS)))
+@settings(max_examples=40, deadline=None)
+def test_the_first_learner_that_found_a_number_names_it(reward):
+    flat = reward.reshape(len(reward), -1)  # [T, environments of all learners]
+    ranks = np.flatnonzero(~np.isfinite(reward).all(axis=(0, 2)))
+    for number, index in find_of_all(reward):
+        if not ranks.size:
+            assert index == -1
+            continue
+        step, env = divmod(index, flat.shape[1])
+        assert env // reward.shape[2] == ranks[0]
+        np.testing.assert_equal(number, float(flat[step, env]))
+        # No earlier number of this learner is bad.
+        own = np.isfinite(reward[:, ranks[0]]).reshape(-1)
+        assert own[: step * reward.shape[2] + env % reward.shape[2]].all()
+        assert not np.isfinite(number)
+
+
+def test_the_index_is_one_in_the_environments_of_all():
+    reward = np.zeros([4, 3, 2], np.float32)  # [T, learners, B]
+    reward[2, 1, 1], reward[0, 2, 0] = np.inf, np.nan
+    # Learner 1 comes first, though learner 2's step was earlier.
+    assert find_of_all(reward) == [(np.inf, 2 * 6 + 1 * 2 + 1)] * 3
+
+
+def test_names_are_joined_one_by_one():
+    group = LearnerGroup()
+    numbers = [
+        {"reward": (0.0, -1), "observ": (-np.inf, 3)},
+        {"reward": (np.inf, 0), "observ": (0.0, -1)},
+    ]
+    found = tf.nest.map_structure(
+        lambda one: tf.constant(one, tf.float32 if isinstance(one, float) else tf.int32), numbers
+    )
+    joined = group.run(
+        *(lambda r=r: nonfinite_of_all(found[r], group.reducers[r], 2) for r in range(2))
+    )
+    for one in joined:
+        reward, observ = one["reward"], one["observ"]
+        assert (float(reward[0]), int(reward[1])) == (np.inf, 2)  # Step 0, environment 2 of 4.
+        assert (float(observ[0]), int(observ[1])) == (-np.inf, 5)  # Step 1, environment 1.
+
+
+def test_a_single_learner_keeps_what_it_found():
+    found = {"loss": (tf.constant(1.0), tf.constant(-1))}
+    assert nonfinite_of_all(found, SINGLE_LEARNER, 2) is found

@@ -3,9 +3,12 @@ import sys
 import pytest
 
 from agents.errors import UsageError
+from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo import PPO
+from agents.settings.config_file import load_config
 from agents.settings.consistency import ALGORITHMS
 from agents.training.algorithms import find_algorithm
+from tests.tensor_toys import CountingInGraphEnv, LearnerGroup
 
 
 def test_algorithms_of_this_library():
@@ -45,6 +48,51 @@ def test_algorithms_that_fail_or_are_something_else(tmp_path, monkeypatch, name,
     assert len(message.splitlines()) <= 3
     for part in parts:
         assert part in message
+
+
+def make_algorithm(tmp_path, monkeypatch, code, reducer):
+    """What a user's `Mine` creates for one of several learners."""
+    (tmp_path / "my_algorithms.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_algorithms", raising=False)
+    config = load_config("default", num_envs=4, rollout_length=2, minibatch_size=8)
+    factory = find_algorithm("my_algorithms:Mine")
+    envs = CountingInGraphEnv([3] * (4 // reducer.num_learners))
+    return factory(envs, config, *([reducer] if reducer.num_learners > 1 else []))
+
+
+WITHOUT_REDUCER = """
+from agents.ppo import PPO
+
+class Mine(PPO):
+    def __init__(self, batch_env, config):
+        super().__init__(batch_env, config)
+"""
+
+WITH_REDUCER = """
+from agents.ppo import PPO
+
+class Mine(PPO):
+    pass
+"""
+
+
+def test_several_learners_need_algorithms_that_take_a_reducer(tmp_path, monkeypatch):
+    [reducer, _] = LearnerGroup().reducers
+    with pytest.raises(UsageError) as raised:
+        make_algorithm(tmp_path, monkeypatch, WITHOUT_REDUCER, reducer)
+    message = str(raised.value)
+    assert "algorithm 'my_algorithms:Mine': expected a third parameter 'reducer'" in message
+    assert len(message.splitlines()) <= 3
+    alone = make_algorithm(tmp_path, monkeypatch, WITHOUT_REDUCER, SINGLE_LEARNER)
+    assert isinstance(alone, PPO)
+
+
+def test_an_algorithm_gets_the_reducer_of_several_learners(tmp_path, monkeypatch):
+    [_, reducer] = LearnerGroup().reducers
+    assert make_algorithm(tmp_path, monkeypatch, WITH_REDUCER, reducer)._reducer is reducer
+    alone = make_algorithm(tmp_path, monkeypatch, WITH_REDUCER, SINGLE_LEARNER)
+    assert alone._reducer is SINGLE_LEARNER
 
 
 def test_a_missing_module_raises():
