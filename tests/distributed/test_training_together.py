@@ -54,17 +54,23 @@ def iterate(group, config):
     reducer = GroupReducer(group)
     learner = make_learner(config, reducer)
     fingerprints = []
-    for index in range(3):
-        begin_numbers(learner, index)
+    for _ in range(3):
         learner.iterate()
         fingerprints.append(fingerprint(learner.variables()))
     return fingerprints, list_values(learner), learner.report()
 
 
-def begin_numbers(learner, seed):
-    """Starts other random numbers: learners draw fewer to shuffle than one with all environments."""
-    generator = learner.variables()["algorithm/generator"]
-    generator.assign([seed, *generator.numpy()[1:]])
+def reduce_gradients(group, config):
+    """The gradients of the first minibatch, of all learners."""
+    group.start()
+    learner = make_learner(config, GroupReducer(group))
+    learner.iterate()
+    return list_gradients(learner)
+
+
+def list_gradients(learner):
+    arrays = learner.arrays()
+    return {tag: arrays[tag].tolist() for tag in arrays if tag.startswith("weight_gradients/")}
 
 
 def list_values(learner):
@@ -74,9 +80,7 @@ def list_values(learner):
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("num_learners, shares_memory", [(2, True), (4, False)])
 def test_all_variables_are_equal_on_all_learners(num_learners, shares_memory, settings):
-    results = run_together(
-        iterate, num_learners, shares_memory=shares_memory, **SMALL, **settings
-    )
+    results = run_together(iterate, num_learners, shares_memory=shares_memory, **SMALL, **settings)
     fingerprints, _, report = results[0]
     assert len(set(fingerprints)) == 3
     for others, _, other_report in results[1:]:
@@ -92,17 +96,29 @@ def test_learners_follow_the_maths_of_one_with_all_environments(settings):
     settings = {**SMALL, **settings, "minibatch_size": 64, "optimizer": "sgd"}
     [(_, together, report), _] = run_together(iterate, 2, **settings)
     learner = make_learner(load_config("pendulum", **settings))
-    for index in range(3):
-        begin_numbers(learner, index)
+    for _ in range(3):
         learner.iterate()
     alone = list_values(learner)
     assert together.keys() == alone.keys()
     for name, value in alone.items():
-        if name != "algorithm/generator":
-            np.testing.assert_allclose(together[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(together[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
     for tag, number in learner.report().items():
         if tag.startswith(("losses/", "episode/")):
             np.testing.assert_allclose(report[tag], number, rtol=2e-3, atol=1e-4, err_msg=tag)
+
+
+@pytest.mark.parametrize("num_learners", [2, 4])
+def test_the_reduced_gradient_is_that_of_the_joined_batch(num_learners):
+    settings = {**SMALL, "minibatch_size": 64, "epochs": 1}
+    reduced = run_together(reduce_gradients, num_learners, **settings)
+    learner = make_learner(load_config("pendulum", **settings))
+    learner.iterate()
+    expected = list_gradients(learner)
+    assert len(expected) > 4
+    for gradients in reduced:
+        assert gradients.keys() == expected.keys()
+        for tag, gradient in expected.items():
+            np.testing.assert_allclose(gradients[tag], gradient, atol=1e-6, err_msg=tag)
 
 
 # Commands.
@@ -110,7 +126,12 @@ def test_learners_follow_the_maths_of_one_with_all_environments(settings):
 
 def train(logdir, *arguments, steps, workers):
     settings = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
-    schedule = ["--learning-rate-schedule=constant", "--eval-episodes=2", "--eval-interval=4000", "--checkpoint-interval=2000"]
+    schedule = [
+        "--learning-rate-schedule=constant",
+        "--eval-episodes=2",
+        "--eval-interval=4000",
+        "--checkpoint-interval=2000",
+    ]
     command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}"]
     resumed = glob.glob(f"{logdir}/*")
     given = [f"--timestamp={Path(resumed[0]).name.split('-')[0]}"] if resumed else settings
