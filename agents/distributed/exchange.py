@@ -27,7 +27,12 @@ class Exchange(abc.ABC):
 
     Raises of all methods:
       LearnerLostError: Another learner has failed or does not answer.
+
+    Attributes:
+      num_calls: Number of calls that this learner has begun.
     """
+
+    num_calls = 0
 
     @abc.abstractmethod
     def sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:

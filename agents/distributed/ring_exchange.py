@@ -20,7 +20,7 @@ import numpy as np
 
 from agents.distributed.exchange import Exchange, Watch, join_flat
 
-_HEADER = struct.Struct("<QQ")  # Number of the message, its length in bytes.
+_HEADER = struct.Struct("<QQ")  # Number of the call, length of the message in bytes.
 _POLL_SECONDS = 0.2
 
 
@@ -46,12 +46,12 @@ class RingExchange(Exchange):
         """
         self._following, self._previous = following, previous
         self._rank, self._num_learners, self._watch = rank, num_learners, watch
-        self._num_sent = 0
-        following.setblocking(False)
-        previous.setblocking(False)
+        for connected in (following, previous):
+            connected.setblocking(False)
 
     def sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """See `Exchange`."""
+        self.num_calls += 1
         flat = join_flat(arrays)
         parts = np.array_split(flat, self._num_learners)
         received = np.empty_like(parts[0])  # The first parts are the longest.
@@ -67,6 +67,7 @@ class RingExchange(Exchange):
 
     def gather(self, data: np.ndarray) -> np.ndarray:
         """See `Exchange`."""
+        self.num_calls += 1
         gathered = np.empty([self._num_learners, data.size], np.uint8)
         gathered[self._rank] = data
         for step in range(self._num_learners - 1):
@@ -76,6 +77,7 @@ class RingExchange(Exchange):
 
     def broadcast(self, data: np.ndarray) -> np.ndarray:
         """See `Exchange`."""
+        self.num_calls += 1
         data, nothing = data.copy(), data[:0].copy()
         is_last = self._rank == self._num_learners - 1
         if self._rank:
@@ -99,32 +101,35 @@ class RingExchange(Exchange):
         receives: bool = True,
     ) -> None:
         """Sends an array to the next learner while it receives one of the learner before."""
-        header = _HEADER.pack(self._num_sent, outgoing.nbytes)
-        expected = _HEADER.pack(self._num_sent, incoming.nbytes)
-        self._num_sent += 1
+        header = _HEADER.pack(self.num_calls, outgoing.nbytes)
+        expected = _HEADER.pack(self.num_calls, incoming.nbytes)
         got = bytearray(_HEADER.size)
-        to_send = [memoryview(header), outgoing.data.cast("B")] if sends else []
-        to_fill = [memoryview(got), incoming.data.cast("B")] if receives else []
-        to_send, to_fill = ([part for part in parts if part] for parts in (to_send, to_fill))
+        to_send = [memoryview(header), outgoing.view(np.uint8).data] if sends else []
+        to_fill = [memoryview(got), incoming.view(np.uint8).data] if receives else []
         last_check = time.monotonic()
         while to_send or to_fill:
             progressed = self._send(to_send) + self._fill(to_fill)
-            if not progressed:
-                select.select(
-                    [self._previous] if to_fill else [],
-                    [self._following] if to_send else [],
-                    [],
-                    _POLL_SECONDS,
+            if receives and len(to_fill) < 2 and got != expected:
+                raise RuntimeError(
+                    f"Learner {(self._rank - 1) % self._num_learners} is not at the same "
+                    f"reduction: expected call and bytes {_HEADER.unpack(expected)}, "
+                    f"got {_HEADER.unpack(got)}."
                 )
+            if not progressed:
+                self._wait(bool(to_send), bool(to_fill))
             now = time.monotonic()
             if now - last_check > _POLL_SECONDS:
                 self._watch.check()
                 last_check = now
-        if receives and bytes(got) != expected:
-            raise RuntimeError(
-                f"Learner {(self._rank - 1) % self._num_learners} is not at the same reduction: "
-                f"expected message and bytes {_HEADER.unpack(expected)}, got {_HEADER.unpack(got)}."
-            )
+
+    def _wait(self, sends: bool, receives: bool) -> None:
+        """Waits for a while until it can send or receive."""
+        select.select(
+            [self._previous] if receives else [],
+            [self._following] if sends else [],
+            [],
+            _POLL_SECONDS,
+        )
 
     def _send(self, parts: list[memoryview]) -> int:
         """Sends what fits without waiting; returns the number of bytes."""
