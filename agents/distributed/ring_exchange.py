@@ -124,12 +124,12 @@ class RingExchange(Exchange):
 
     def _wait(self, sends: bool, receives: bool) -> None:
         """Waits for a while until it can send or receive."""
-        select.select(
-            [self._previous] if receives else [],
-            [self._following] if sends else [],
-            [],
-            _POLL_SECONDS,
-        )
+        poll = select.poll()  # Takes any descriptor, as `select.select` does not.
+        if sends:
+            poll.register(self._following, select.POLLOUT)
+        if receives:
+            poll.register(self._previous, select.POLLIN)
+        poll.poll(1000 * _POLL_SECONDS)
 
     def _send(self, parts: list[memoryview]) -> int:
         """Sends what fits without waiting; returns the number of bytes."""
