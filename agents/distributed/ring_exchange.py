@@ -48,6 +48,9 @@ class RingExchange(Exchange):
         self._rank, self._num_learners, self._watch = rank, num_learners, watch
         for connected in (following, previous):
             connected.setblocking(False)
+            if option := getattr(socket, "TCP_USER_TIMEOUT", None):
+                # A neighbor may be late for as long as it is alive, which is the watch's business.
+                connected.setsockopt(socket.IPPROTO_TCP, option, 0)
 
     def sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """See `Exchange`."""
