@@ -3,7 +3,9 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from tests.deployment.untrained import KINDS, save_run
 
@@ -92,3 +94,44 @@ def test_messages_before_an_exception_are_written(capfd):
         raise OSError("no library")
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "why it failed\nafterwards\n"
+
+
+class FakeDevices:
+    """Stands for `tf.config` on a machine with two GPUs; remembers which ones are used."""
+
+    def __init__(self):
+        self.visible, self.growing = None, []
+
+    def list_physical_devices(self, kind):
+        return ["GPU:0", "GPU:1"]
+
+    def set_visible_devices(self, devices, kind):
+        self.visible = devices
+
+    def set_memory_growth(self, device, grows):
+        self.growing.append(device)
+
+
+@pytest.mark.parametrize(
+    ("device", "rank", "used"),
+    [("any", 0, ["GPU:0"]), ("gpu", 1, ["GPU:1"]), ("any", 2, ["GPU:0"]), ("cpu", 0, [])],
+)
+def test_learners_of_a_machine_take_one_gpu_each(monkeypatch, device, rank, used):
+    devices = FakeDevices()
+    monkeypatch.setattr(tf.config, "list_physical_devices", devices.list_physical_devices)
+    monkeypatch.setattr(tf.config, "set_visible_devices", devices.set_visible_devices)
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", devices.set_memory_growth)
+    for pool in ("intra", "inter"):
+        setter = f"set_{pool}_op_parallelism_threads"
+        monkeypatch.setattr(tf.config.threading, setter, lambda threads: None)
+    start_tensorflow(1, device, rank)
+    assert devices.visible == devices.growing == used
+
+
+def test_a_gpu_that_is_not_there_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    for pool in ("intra", "inter"):
+        setter = f"set_{pool}_op_parallelism_threads"
+        monkeypatch.setattr(tf.config.threading, setter, lambda threads: None)
+    with pytest.raises(UsageError, match="^device: TensorFlow finds no GPU\nexpected"):
+        start_tensorflow(1, "gpu")

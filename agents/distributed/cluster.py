@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import socket
 from typing import NamedTuple
 
 from agents.errors import UsageError
 from agents.settings.config import Config
-from agents.settings.derived import elements_per_minibatch
+from agents.settings.derived import elements_per_minibatch, sequence_length
+from agents.types import PlainData
 
 # The kinds of tasks in `TF_CONFIG` that learn; the others have no place here.
 _KINDS = ("chief", "worker")
+
+_ADDRESS = re.compile(r"(?:\[([\w.:%-]+)\]|([\w.-]+)):(\d{1,5})")
 
 
 class Address(NamedTuple):
@@ -52,43 +57,47 @@ def read_cluster(tf_config: str) -> Cluster:
     Raises:
       UsageError: It is not that.
     """
-    expected = (
+    try:
+        content = json.loads(tf_config)
+        kinds, kind = content["cluster"], content["task"]["type"]
+        index = int(str(content["task"]["index"]))
+        if others := sorted({*kinds.keys(), kind} - set(_KINDS)):
+            raise ValueError(f"tasks of type {others[0]!r} have no place in data-parallel training")
+        if not all(isinstance(listed, list) for listed in kinds.values()):
+            raise TypeError
+        addresses = {name: [parse_address(text) for text in kinds.get(name, [])] for name in _KINDS}
+        if not 0 <= index < len(addresses[kind]):
+            raise ValueError(f"the cluster has no task {index} of type {kind!r}")
+        listed = [one for name in _KINDS for one in addresses[name]]
+        if len(set(listed)) < len(listed):
+            raise ValueError("two tasks have the same address")
+        return Cluster(tuple(listed), listed.index(addresses[kind][index]))
+    except KeyError as error:
+        problem = f"{error} is missing"
+    except (AttributeError, RecursionError, TypeError):
+        problem = "it has another structure"
+    except ValueError as error:
+        problem = str(error)
+    raise UsageError(
+        f"TF_CONFIG: {problem}\n"
         'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
         '"index": 0}}, with a "chief" besides if there is one'
     )
-    try:
-        content = json.loads(tf_config)
-        kinds, task = dict(content["cluster"]), content["task"]
-        kind, index = task["type"], int(task["index"])
-        addresses = {name: [parse_address(text) for text in kinds[name]] for name in kinds}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"TF_CONFIG: {type(error).__name__}: {error}\n{expected}") from None
-    others = sorted((kinds.keys() | {kind}) - set(_KINDS))
-    if others:
-        raise UsageError(
-            f"TF_CONFIG: tasks of type '{others[0]}' have no place in data-parallel training\n"
-            f"{expected}"
-        )
-    listed = [one for name in _KINDS for one in addresses.get(name, [])]
-    if not 0 <= index < len(addresses.get(kind, [])):
-        raise UsageError(f"TF_CONFIG: the cluster has no task {index} of type '{kind}'\n{expected}")
-    if len(set(listed)) < len(listed):
-        raise UsageError(f"TF_CONFIG: two tasks have the same address\n{expected}")
-    offset = len(addresses.get("chief", [])) if kind == "worker" else 0
-    return Cluster(tuple(listed), offset + index)
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: PlainData) -> Address:
     """Reads `host:port`; IPv6 addresses are in brackets.
 
     Raises:
       ValueError: It is something else.
     """
-    host, colon, port = text.rpartition(":")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"'{text}' is no host:port")
-    return Address(host, int(port))
+    match = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
+    host, port = (match[1] or match[2], int(match[3])) if match else ("", 0)
+    with contextlib.suppress(UnicodeError):
+        host.encode("idna")  # Its parts are neither empty nor too long.
+        if 0 < port < 65536:
+            return Address(host, port)
+    raise ValueError(f"{text!r} is no host:port")
 
 
 def listen(address: Address) -> socket.socket:
@@ -97,9 +106,10 @@ def listen(address: Address) -> socket.socket:
     Raises:
       UsageError: This machine has no such interface, or the port is taken.
     """
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        return socket.create_server((address.host, address.port), family=family, backlog=1024)
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
+        family = min(one[0] for one in found)  # IPv4 if a name stands for both.
+        return socket.create_server(address, family=family, backlog=1024)
     except OSError as error:
         raise UsageError(
             f"can't listen at {address}: {error.strerror or error}\n"
@@ -111,31 +121,24 @@ def check_learners(config: Config, num_learners: int) -> None:
     """Refuses numbers of learners that environments or minibatches can't be divided among.
 
     Raises:
-      UsageError: They can't.
+      UsageError: They can't; the message names the nearest numbers that can.
     """
-    for setting, number in _divided(config).items():
-        if number % num_learners:
-            possible = [
-                str(count)
-                for count in range(1, min(config.num_envs, 2 * num_learners) + 1)
-                if divides(config, count)
-            ]
-            raise UsageError(
-                f"{num_learners} learners can't share {number} {setting}\n"
-                f"expected {' or '.join(possible)} learners, or other settings: num_envs and "
-                "minibatch_size are those of all learners together"
-            )
+    if divides(config, num_learners):
+        return
+    possible = [number for number in range(1, config.num_envs + 1) if divides(config, number)]
+    nearest = [number for number in possible if number < num_learners][-1:]
+    nearest += [number for number in possible if number > num_learners][:1]
+    setting = "num_envs" if config.num_envs % num_learners else "minibatch_size"
+    parts = f" into sequences of {sequence_length(config)} steps"
+    by_parts = setting == "minibatch_size" and config.recurrent != "none"
+    raise UsageError(
+        f"{num_learners} learners do not divide {setting} {getattr(config, setting)}"
+        f"{parts if by_parts else ''}, which is that of all learners together\n"
+        f"expected {' or '.join(map(str, nearest))} learner{'s' if nearest != [1] else ''}, "
+        f"or another --{setting.replace('_', '-')}{' or --sequence-length' if by_parts else ''}"
+    )
 
 
 def divides(config: Config, num_learners: int) -> bool:
     """Whether environments and minibatches can be divided among so many learners."""
-    return not any(number % num_learners for number in _divided(config).values())
-
-
-def _divided(config: Config) -> dict[str, int]:
-    """What learners share, by name."""
-    elements = "steps" if config.recurrent == "none" else "sequences"
-    return {
-        "environments": config.num_envs,
-        f"{elements} of a minibatch": elements_per_minibatch(config),
-    }
+    return not (config.num_envs % num_learners or elements_per_minibatch(config) % num_learners)

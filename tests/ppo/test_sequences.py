@@ -4,14 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ppo.sequences import (
-    elements_per_minibatch,
-    flatten_time,
-    sequence_length,
-    states_before,
-    to_sequences,
-)
-from agents.settings.config_file import load_config
+from agents.ppo.sequences import flatten_time, states_before, to_sequences
 
 
 @given(
@@ -48,20 +41,3 @@ def test_states_before_sequences_are_those_after_the_previous_step_or_zero(lengt
     every = np.concatenate([start[None], after[:-1]])
     every[is_first] = 0
     np.testing.assert_array_equal(before, every[::length].reshape(-1, 2))
-
-
-SIZES = {"num_envs": 2, "rollout_length": 24, "minibatch_size": 12}
-
-
-@pytest.mark.parametrize(
-    ("settings", "length", "num_elements"),
-    [
-        ({}, 12, 12),
-        ({"recurrent": "gru"}, 12, 1),
-        ({"recurrent": "gru", "sequence_length": 4}, 4, 3),
-    ],
-)
-def test_minibatches_have_steps_or_sequences(settings, length, num_elements):
-    config = load_config("default", **SIZES, **settings)
-    assert sequence_length(config) == length
-    assert elements_per_minibatch(config) == num_elements
