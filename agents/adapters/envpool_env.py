@@ -11,8 +11,8 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.batch_bounds import BatchBounds
 from agents.command_line.installation import install_command
+from agents.environments.batch_bounds import BatchBounds
 from agents.errors import UsageError
 from agents.spaces import flatten, leaf_spaces, pack
 from agents.suggestion import did_you_mean

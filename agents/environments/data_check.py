@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from gymnasium import spaces
 
-from agents.batch_bounds import BatchBounds
+from agents.environments.batch_bounds import BatchBounds
 from agents.spaces import flatten, leaf_paths, leaf_spaces
 
 if TYPE_CHECKING:

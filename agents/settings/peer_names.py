@@ -75,7 +75,6 @@ PEER_NAMES = {
 
 # What to do where there is no such setting, by its name in those libraries.
 _ADVICE = {
-    "device": "TensorFlow chooses the device",
     "features_extractor_class": "see network",
     "frame_stack": "wrap the environment, see env_wrappers",
     "hyperparams": "give the settings one by one",

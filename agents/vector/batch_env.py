@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.batch_bounds import BatchBounds
+from agents.environments.batch_bounds import BatchBounds
 from agents.processes.resource_limits import explaining_limits
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agents.batch_bounds import BatchBounds
+from agents.environments.batch_bounds import BatchBounds
 from agents.errors import InvalidActionError
 
 if TYPE_CHECKING:

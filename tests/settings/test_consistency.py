@@ -23,6 +23,14 @@ def test_sequences_divide_rollouts_and_minibatches(refused):
     assert lines[1] == "the longest that does is 64; 0 selects it"
 
 
+@pytest.mark.parametrize("settings", [{"kl_stop": 0.1}, {"learning_rate_schedule": "kl"}])
+def test_what_is_decided_on_minibatches_needs_their_reductions(refused, settings):
+    assert load_config("default", reduce_every="epoch").reduce_every == "epoch"
+    lines = refused("default", reduce_every="epoch", **settings)
+    assert lines[0].startswith("reduce_every:")
+    assert "expected reduce_every minibatch" in lines[1]
+
+
 def test_a_critic_learning_rate_needs_separate_torsos(refused):
     (line,) = refused("pendulum", critic_learning_rate=1e-3, shared_torso=True)
     assert line.startswith("critic_learning_rate:")

@@ -7,6 +7,7 @@ from agents.settings.resumption import CHANGEABLE, check_resumption
 
 OTHER = {
     "steps": 7,
+    "device": "cpu",
     "eval_interval": 7,
     "eval_episodes": 7,
     "env_restarts": {"limit": 7},

@@ -3,7 +3,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from agents.batch_bounds import BatchBounds
+from agents.environments.batch_bounds import BatchBounds
 from agents.errors import InvalidActionError
 from agents.vector.batch_inputs import checked_actions, reset_mask, seed_list
 

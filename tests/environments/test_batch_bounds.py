@@ -4,7 +4,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import strategies
 
-from agents.batch_bounds import BatchBounds
+from agents.environments.batch_bounds import BatchBounds
 from agents.spaces import bounds
 from tests.space_strategies import LEAVES
 
