@@ -84,4 +84,4 @@ def test_following_an_update_takes_fewer_lines_than_the_guide_says():
         r"constructors included, have fewer than (\d+)\s+lines in total",
         GUIDE.read_text(),
     )
-    assert sum(lines.values()) < int(claimed[1]) <= 900, lines
+    assert sum(lines.values()) < int(claimed[1]) <= 1000, lines
