@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from agents import stop_signals
 from agents.distributed.cluster import Address
-from agents.distributed.connection import Connection, Message, accept, connect
+from agents.distributed.connection import Connection, Message, arrivals, connect
 from agents.distributed.exchange import Exchange
 from agents.distributed.rendezvous import Meeting, Place, meet
 from agents.distributed.ring_exchange import RingExchange
@@ -137,14 +137,13 @@ class Group:
         following = (self.rank + 1) % self.num_learners
         accepted: list[Connection] = []
 
+        def is_over() -> bool:
+            return bool(accepted or self._error) or time.monotonic() > deadline
+
         def accept_previous() -> None:
-            while not accepted and time.monotonic() < deadline and not self._error:
-                try:
-                    connection, hello = accept(self._meeting.listener, key, 1.0)
-                except OSError:
-                    continue
-                expected = (self.rank - 1) % self.num_learners
-                if hello.get("kind") == "ring" and hello.get("rank") == expected:
+            expected = {"kind": "ring", "rank": (self.rank - 1) % self.num_learners}
+            for connection, hello in arrivals(self._meeting.listener, key, is_over):
+                if hello == expected and not accepted:
                     accepted.append(connection)
                 else:
                     connection.close()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import time
 from typing import NamedTuple
 
 from agents.distributed.cluster import Address, divides, listen
-from agents.distributed.connection import Connection, accept, connect
+from agents.distributed.connection import Connection, Message, arrivals, connect
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.resumption import CHANGEABLE
 from agents.settings.validation import abbreviate
-from agents.types import PlainData
 from agents.version import __version__
 
 # Seconds between two attempts to reach a chief who does not listen yet.
@@ -108,26 +106,19 @@ def _await_learners(place: Place, config: Config, own: Member, listener: socket.
     """The chief's side."""
     deadline = time.monotonic() + config.start_timeout
     come: dict[int, tuple[Connection, Member]] = {}
+
+    def is_over() -> bool:
+        for rank in [rank for rank in come if come[rank][0].is_readable()]:
+            come.pop(rank)[0].close()  # It has ended; perhaps it is started again.
+        return len(come) == place.num_learners - 1 or time.monotonic() > deadline
+
     try:
-        while len(come) < place.num_learners - 1 and time.monotonic() < deadline:
-            with contextlib.suppress(OSError):  # Strangers, or none for a while.
-                seconds = max(min(deadline - time.monotonic(), 1.0), 0.01)
-                connection, hello = accept(listener, place.key, seconds)
-                rank, reason = hello.get("rank"), _difference(hello, config)
-                taken = not isinstance(rank, int) or not 0 < rank < place.num_learners
-                if taken or rank in come:
-                    reason = reason or f"there is a learner {rank} already"
-                if reason or not isinstance(rank, int):
-                    connection.send({"refused": reason})
-                    connection.close()
-                    raise UsageError(f"learner {rank} on {hello.get('host')}: {reason}")
-                address = Address(str(hello["host"]), int(hello["port"]))
-                come[rank] = connection, Member(address, int(hello["process"]))
+        for connection, hello in arrivals(listener, place.key, is_over):
+            _admit(connection, hello, come, place, config)
         ranks = _those_to_start(place, config, sorted(come))
         members = [own, *(come[rank][1] for rank in ranks)]
         for connection, _ in (come.pop(rank) for rank in set(come) - set(ranks)):
-            connection.send({"refused": "the others can't share the work with one more"})
-            connection.close()
+            _refuse(connection, "the others can't share the work with one more")
         for new_rank, rank in enumerate(ranks, 1):
             come[rank][0].send({"rank": new_rank, "members": members})
     except BaseException:
@@ -136,6 +127,38 @@ def _await_learners(place: Place, config: Config, own: Member, listener: socket.
         raise
     connections = {new_rank: come[rank][0] for new_rank, rank in enumerate(ranks, 1)}
     return Meeting(0, members, connections, listener)
+
+
+def _admit(
+    connection: Connection,
+    hello: Message,
+    come: dict[int, tuple[Connection, Member]],
+    place: Place,
+    config: Config,
+) -> None:
+    """Adds a learner to those that have come.
+
+    Raises:
+      UsageError: It can't train with the chief.
+    """
+    try:
+        rank, address = int(hello["rank"]), Address(str(hello["host"]), int(hello["port"]))
+        member = Member(address, int(hello["process"]))
+    except (KeyError, TypeError, ValueError):
+        connection.close()  # It looks for somebody else.
+        return
+    reason = _difference(hello, place, config)
+    if rank in come or not 0 < rank < place.num_learners:
+        reason = reason or f"there is a learner {rank} already"
+    if reason:
+        _refuse(connection, reason)
+        raise UsageError(f"learner {rank} on {address.host}: {reason}")
+    come[rank] = connection, member
+
+
+def _refuse(connection: Connection, reason: str) -> None:
+    connection.send({"refused": reason})
+    connection.close()
 
 
 def _those_to_start(place: Place, config: Config, come: list[int]) -> list[int]:
@@ -161,8 +184,8 @@ def _those_to_start(place: Place, config: Config, come: list[int]) -> list[int]:
 def _join_chief(place: Place, config: Config, own: Member, listener: socket.socket) -> Meeting:
     """The side of all others."""
     hello = {
-        "kind": "learner",
         "rank": place.rank,
+        "num_learners": place.num_learners,
         "host": own.address.host,
         "port": own.address.port,
         "process": own.process,
@@ -181,15 +204,20 @@ def _join_chief(place: Place, config: Config, own: Member, listener: socket.sock
         try:
             # The chief waits for others for as long.
             welcome = connection.receive_one(left + config.start_timeout)
+            if "members" in welcome:
+                members = [Member(Address(*one), process) for one, process in welcome["members"]]
+                return Meeting(int(welcome["rank"]), members, {0: connection}, listener)
         except OSError as error:
             connection.close()
-            raise UsageError(f"the chief at {place.chief} {error}; see its own message") from None
-        if "members" not in welcome:
+            raise UsageError(
+                f"the chief at {place.chief} {error.strerror or error}; see its own message"
+            ) from None
+        except BaseException:
             connection.close()
-            reason = welcome.get("refused", "it has stopped")
-            raise UsageError(f"the chief at {place.chief} refuses learner {place.rank}: {reason}")
-        members = [Member(Address(*address), process) for address, process in welcome["members"]]
-        return Meeting(int(welcome["rank"]), members, {0: connection}, listener)
+            raise
+        connection.close()
+        reason = welcome.get("refused", "it has stopped")
+        raise UsageError(f"the chief at {place.chief} refuses learner {place.rank}: {reason}")
     raise UsageError(
         f"learner {place.rank} can't reach the chief at {place.chief} within "
         f"{config.start_timeout:g} s: {reason}\n"
@@ -197,17 +225,18 @@ def _join_chief(place: Place, config: Config, own: Member, listener: socket.sock
     )
 
 
-def _difference(hello: dict[str, PlainData], config: Config) -> str:
+def _difference(hello: Message, place: Place, config: Config) -> str:
     """Why a learner can't train with the chief; empty if it can."""
-    if hello.get("version") != __version__:
-        return f"it has version {hello.get('version')}, and the chief {__version__}"
     given = hello.get("config")
+    given = given if isinstance(given, dict) else {}
     # As JSON, in which tuples are lists.
     settings = json.loads(json.dumps(config.model_dump(mode="json")))
-    for name in settings.keys() - _OWN_SETTINGS:
-        theirs = given.get(name) if isinstance(given, dict) else None
-        if theirs != settings[name]:
-            return (
-                f"its {name} is {abbreviate(theirs)}, the chief's is {abbreviate(settings[name])}"
-            )
+    pairs = {
+        "version": (hello.get("version"), __version__),
+        "number of learners": (hello.get("num_learners"), place.num_learners),
+        **{name: (given.get(name), settings[name]) for name in settings},
+    }
+    for name, (theirs, own) in pairs.items():
+        if name not in _OWN_SETTINGS and theirs != own:
+            return f"its {name} is {abbreviate(theirs)}, the chief's is {abbreviate(own)}"
     return ""
