@@ -13,13 +13,12 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from agents import stop_signals
-from agents.distributed.cluster import Address
 from agents.distributed.connection import Connection, Message, arrivals, connect
 from agents.distributed.exchange import Exchange
-from agents.distributed.rendezvous import Meeting, Place, meet
+from agents.distributed.rendezvous import Place, meet
 from agents.distributed.ring_exchange import RingExchange
 from agents.distributed.shared_exchange import SharedExchange
 from agents.errors import LearnerLostError, first_line
@@ -31,6 +30,8 @@ SILENCE_SECONDS = 10.0
 
 # Seconds for the main thread to end the process once another learner is lost.
 GRACE_SECONDS = 10.0
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Group:
@@ -55,11 +56,14 @@ class Group:
         self._place, self._meeting, self._timeout = place, meeting, config.start_timeout
         self._error: BaseException | None = None
         self._heard = dict.fromkeys(meeting.connections, time.monotonic())
-        self._left: set[int] = set()  # Who has said good-bye.
-        self._restarts: list[Message] = []
+        self._left: set[int] = set()  # Who has said good-bye, or is lost.
+        # Who has ended as it should: after how many calls of the exchange, and when that was.
+        self._done: dict[int, tuple[int, float]] = {}
+        self._ring: list[Connection] = []
         self._is_closed = False
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="learner-group", daemon=True)
+        self._timer: threading.Timer | None = None
         # Called in another thread if the main thread does not end the process by itself.
         self.on_stuck: Callable[[BaseException], object] = lambda error: None
 
@@ -77,19 +81,27 @@ class Group:
         others = self._meeting.connections
         deadline = time.monotonic() + self._timeout
         if self.is_chief:
-            for rank, connection in others.items():
-                self._receive_one(rank, connection, deadline)
+            waiting = set(others)
+            while waiting:
+                for rank in self._readable(others, max(deadline - time.monotonic(), 0.0)):
+                    self._receive_one(rank, deadline)
+                    waiting.discard(rank)
+                if waiting and time.monotonic() >= deadline:
+                    raise self._lost_error(min(waiting), "has not become ready in time")
             for connection in others.values():
                 connection.send({"kind": "start"})
         else:
             others[0].send({"kind": "ready"})
-            self._receive_one(0, others[0], deadline)
+            # The chief waits for others for as long, once it is ready itself.
+            self._receive_one(0, deadline + self._timeout)
         self._heard = dict.fromkeys(others, time.monotonic())
         self._thread.start()
-        self.exchange = self._make_exchange(deadline)
+        self.exchange = self._make_exchange()
+        self._meeting.listener.close()
 
     def check(self) -> None:
         """See `Watch`; may be called in any thread."""
+        self._find_missing()
         if self._error is not None:
             raise self._error
 
@@ -98,7 +110,16 @@ class Group:
         deadline = time.monotonic() + SILENCE_SECONDS + 2 * BEAT_SECONDS
         while self._error is None and time.monotonic() < deadline:
             time.sleep(0.02)
-        return self._error or self._lost_error(rank, error.strerror or str(error))
+            self._find_missing()
+        return self._error or self._lost_error(rank, _cause(error))
+
+    def _find_missing(self) -> None:
+        """Finds learners that have ended as they should, but earlier than this one."""
+        for rank, (num_calls, time_done) in tuple(self._done.items()):
+            # What it has sent in its calls still arrives, unless it takes too long.
+            is_late = time.monotonic() - time_done > SILENCE_SECONDS
+            if is_late or self.exchange.num_calls > num_calls:
+                self._fail(self._lost_error(rank, "has stopped"))
 
     def request_stop(self, signum: int) -> None:
         """Asks the chief to stop all learners, as a signal to the chief's own process would."""
@@ -109,42 +130,51 @@ class Group:
         if self._is_closed:
             return
         self._is_closed = True
-        if error is None or isinstance(error, GeneratorExit):
-            message: Message = {"kind": "done"}
-        elif isinstance(error, KeyboardInterrupt):
-            message = {"kind": "stopped", "signum": stop_signals.exit_code(error) - 128}
-        elif isinstance(error, LearnerLostError):
-            message = {"kind": "lost", "rank": error.rank, "host": error.host, "cause": error.cause}
-        else:
-            message = {"kind": "failed", "cause": first_line(error)}
         for connection in self._meeting.connections.values():
-            connection.send(message)
+            connection.send(self._farewell(error))
         self._wake.close()
         if self._thread.is_alive():
             self._thread.join(2 * BEAT_SECONDS)
-        for connection in self._meeting.connections.values():
-            connection.close()
+        if self._timer:
+            self._timer.cancel()
         self._meeting.listener.close()
         self._woken.close()
         if hasattr(self, "exchange"):
             self.exchange.close()
+        for connection in self._ring:
+            connection.close()
+        deadline = time.monotonic() + BEAT_SECONDS
+        for connection in self._meeting.connections.values():
+            connection.close(deadline - time.monotonic())
 
-    def _make_exchange(self, deadline: float) -> Exchange:
+    def _farewell(self, error: BaseException | None) -> Message:
+        """How this learner has ended."""
+        if error is None or isinstance(error, GeneratorExit):
+            num_calls = self.exchange.num_calls if hasattr(self, "exchange") else 0
+            return {"kind": "done", "calls": num_calls}
+        if isinstance(error, KeyboardInterrupt):
+            return {"kind": "stopped", "signum": stop_signals.exit_code(error) - 128}
+        if isinstance(error, LearnerLostError):
+            return _lost_message(error)
+        return {"kind": "failed", "cause": first_line(error)}
+
+    def _make_exchange(self) -> Exchange:
         """Connects the learners for their arrays."""
         if self._place.memory is not None:
             return SharedExchange(self._place.memory, self.rank, self.num_learners, self)
         members, key = self._meeting.members, self._place.key
-        following = (self.rank + 1) % self.num_learners
+        following, previous = ((self.rank + step) % self.num_learners for step in (1, -1))
+        deadline = time.monotonic() + SILENCE_SECONDS  # All are there already.
         accepted: list[Connection] = []
 
         def is_over() -> bool:
             return bool(accepted or self._error) or time.monotonic() > deadline
 
         def accept_previous() -> None:
-            expected = {"kind": "ring", "rank": (self.rank - 1) % self.num_learners}
             for connection, hello in arrivals(self._meeting.listener, key, is_over):
-                if hello == expected and not accepted:
+                if hello == {"kind": "ring", "rank": previous} and not accepted:
                     accepted.append(connection)
+                    self._ring.append(connection)
                 else:
                     connection.close()
 
@@ -152,77 +182,88 @@ class Group:
         thread.start()
         hello = {"kind": "ring", "rank": self.rank}
         try:
-            connection = connect(
-                members[following].address, key, hello, max(deadline - time.monotonic(), 1.0)
-            )
+            connection = connect(members[following].address, key, hello, SILENCE_SECONDS)
         except OSError as error:
             raise self.lost(following, error) from None
-        thread.join()
+        finally:
+            thread.join()
+        self._ring.append(connection)
         if not accepted:
-            previous = (self.rank - 1) % self.num_learners
             raise self.lost(previous, TimeoutError("has not connected"))
         return RingExchange(
             connection.socket, accepted[0].socket, self.rank, self.num_learners, self
         )
 
-    def _receive_one(self, rank: int, connection: Connection, deadline: float) -> None:
+    def _receive_one(self, rank: int, deadline: float) -> None:
         """Waits for the message that a learner is ready, or that all may start."""
         try:
-            message = connection.receive_one(deadline - time.monotonic())
+            message = self._meeting.connections[rank].receive_one(deadline - time.monotonic())
         except TimeoutError:
-            raise self._lost_error(rank, "has not become ready") from None
+            raise self._lost_error(rank, "has not become ready in time") from None
         except OSError as error:
-            raise self._lost_error(rank, error.strerror or str(error)) from None
+            raise self._lost_error(rank, _cause(error)) from None
         if message.get("kind") not in ("ready", "start"):
             self._handle(rank, message)
-            self.check()
+            raise self._error or self._lost_error(rank, "has stopped")
+
+    def _readable(self, ranks: Iterable[int], timeout: float) -> list[int]:
+        """Waits for a message of any of some learners, or for `leave`; returns whose have come."""
+        connections, poll = self._meeting.connections, select.poll()
+        descriptors = {connections[rank].socket.fileno(): rank for rank in ranks}
+        for descriptor in (*descriptors, self._woken.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(1000 * timeout)]
+        return [descriptors[descriptor] for descriptor in ready if descriptor in descriptors]
 
     # In the thread.
 
     def _run(self) -> None:
         """Tells the others that this learner is alive, and listens to them."""
-        ranks = {one.socket: rank for rank, one in self._meeting.connections.items()}
+        connections = self._meeting.connections
+        for rank, connection in connections.items():
+            for message in connection.take_received():
+                self._handle(rank, message)
         next_beat = time.monotonic()
         while not self._is_closed:
-            sockets = [each for each, rank in ranks.items() if rank not in self._left]
             timeout = max(next_beat - time.monotonic(), 0.0)
-            readable, _, _ = select.select([*sockets, self._woken], [], [], timeout)
-            for one in readable:
-                if one is not self._woken:
-                    self._hear(ranks[one])
-            if time.monotonic() >= next_beat:
-                next_beat = time.monotonic() + BEAT_SECONDS
-                for connection in self._meeting.connections.values():
-                    connection.send({"kind": "alive"})
+            for rank in self._readable(connections.keys() - self._left, timeout):
+                self._hear(rank)
+            if (now := time.monotonic()) >= next_beat:
+                if now - next_beat > SILENCE_SECONDS / 2:
+                    # This process was stopped; the others may have been, too, and go on later.
+                    self._heard = dict.fromkeys(self._heard, now)
+                next_beat = now + BEAT_SECONDS
+                for rank in connections.keys() - self._left:
+                    connections[rank].send({"kind": "alive"})
                 self._find_silent()
 
     def _hear(self, rank: int) -> None:
         """Reads what a learner has sent."""
-        try:
-            messages = self._meeting.connections[rank].receive()
-        except OSError as error:
-            self._fail(self._lost_error(rank, error.strerror or str(error)))
-            self._left.add(rank)
-            return
         self._heard[rank] = time.monotonic()
-        for message in messages:
-            self._handle(rank, message)
+        try:
+            for message in self._meeting.connections[rank].receive():
+                self._handle(rank, message)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            self._left.add(rank)
+            self._fail(self._lost_error(rank, _cause(error)))
 
     def _handle(self, rank: int, message: Message) -> None:
         kind = message.get("kind")
-        if kind in ("done", "stopped", "lost", "failed"):
+        if kind in ("done", "failed", "lost", "stopped"):
             self._left.add(rank)
-        if kind == "failed":
-            self._fail(self._lost_error(rank, f"failed: {message.get('cause')}"))
+            self._meeting.connections[rank].close()
+        if kind == "done":
+            self._done[rank] = int(message["calls"]), time.monotonic()
+        elif kind == "failed":
+            self._fail(self._lost_error(rank, f"failed: {message['cause']}"))
         elif kind == "lost":
-            error = LearnerLostError(message["rank"], message["host"], message["cause"])
-            self._fail(error)
+            self._fail(LearnerLostError(message["rank"], message["host"], message["cause"]))
         elif kind == "stopped" and rank == 0:
             self._fail(stop_signals.StopRequested(int(message["signum"])))
-        elif kind == "stopped" or (kind == "done" and rank == 0):
+        elif kind == "stopped":
             self._fail(self._lost_error(rank, "has stopped"))
-        elif kind == "stop" and self.is_chief:
-            os.kill(os.getpid(), int(message["signum"]))
+        elif kind == "stop" and self.is_chief and message["signum"] in _SIGNALS:
+            os.kill(os.getpid(), message["signum"])
 
     def _find_silent(self) -> None:
         now = time.monotonic()
@@ -238,15 +279,12 @@ class Group:
             return
         self._error = error
         if self.is_chief and isinstance(error, LearnerLostError):
-            lost = {"kind": "lost", "rank": error.rank, "host": error.host, "cause": error.cause}
             for rank, connection in self._meeting.connections.items():
                 if rank not in self._left:
-                    connection.send(lost)
-        if hasattr(self, "exchange"):
-            pass  # Whoever waits in it checks for errors.
-        timer = threading.Timer(GRACE_SECONDS, self._end_process)
-        timer.daemon = True
-        timer.start()
+                    connection.send(_lost_message(error))
+        self._timer = threading.Timer(GRACE_SECONDS, self._end_process)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _end_process(self) -> None:
         """The main thread stays in a graph call, or in an environment."""
@@ -260,8 +298,16 @@ class Group:
 
 def own_signals(group: Group) -> None:
     """Lets signals to this process stop all learners, by way of the chief."""
-    for signum in (signal.SIGINT, signal.SIGTERM):
+    for signum in _SIGNALS:
         signal.signal(signum, lambda number, frame: group.request_stop(number))
 
 
-__all__ = ["Address", "Group", "Meeting", "own_signals"]
+def _lost_message(error: LearnerLostError) -> Message:
+    return {"kind": "lost", "rank": error.rank, "host": error.host, "cause": error.cause}
+
+
+def _cause(error: Exception) -> str:
+    """What a learner has done whose connection has failed, or who sends another kind of message."""
+    if not isinstance(error, OSError):
+        return "sent an unknown message"
+    return error.strerror or str(error)
