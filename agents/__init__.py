@@ -16,6 +16,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   policies       acting: inputs, networks, recurrent state
   graph          environments and the simulation loop as operations of the graph
   distributed    several learners: processes of one machine, or of many
+  launchers      start of several learners
   tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
   backends       where environments run: process, inline, envpool, tf

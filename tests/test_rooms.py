@@ -21,6 +21,7 @@ WITHOUT_TENSORFLOW = [
     "workers",
     "vector",
     "adapters",
+    "launchers",
     "backends",
     "storage",
     "tracking",

@@ -33,10 +33,11 @@ FORBIDDEN = {
     "pandas.read_pickle",
     "pd.read_pickle",
 }
-METHODS = {"listen", "bind"}  # Of sockets, whatever their names are.
+METHODS = {"listen", "bind", "create_server"}  # Of sockets, whatever their names are.
 
 # File and call: reason.
 EXCEPTIONS = {
+    ("agents/distributed/cluster.py", ".create_server("): "Of learners, at the given interface.",
     ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
     ("agents/shared_memory/plain_messages.py", "pickle.Unpickler"): "Admits plain data only.",
     ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",

@@ -8,5 +8,4 @@ exchange         sums of arrays over learners: the interface
 shared_exchange  in memory that the processes of one machine share
 ring_exchange    in a ring of connections between machines
 group_reducer    the exchange as operations of the graph
-launcher         start, watch and restart learners
 """

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from agents.command_line.reports import report_error, run
 from agents.distributed.cluster import Address, check_learners, divides, read_cluster
 from agents.distributed.group import Group, own_signals
-from agents.distributed.launcher import (
+from agents.distributed.rendezvous import Place
+from agents.errors import LEARNER_LOST, LearnerLostError, UsageError
+from agents.launchers.launcher import (
     LearnerProcess,
     LocalProcess,
     start_on_this_machine,
     supervise,
 )
-from agents.distributed.rendezvous import Place
-from agents.errors import LEARNER_LOST, LearnerLostError, UsageError
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
