@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import secrets
@@ -17,28 +18,59 @@ from typing import Any, NamedTuple, Protocol
 from agents.distributed.cluster import Address, listen
 from agents.distributed.rendezvous import Place
 from agents.distributed.shared_exchange import is_usable, shared_bytes
-from agents.errors import LEARNER_LOST, describe_exit
+from agents.errors import LEARNER_LOST, LearnerLostError, describe_exit
+from agents.processes.heartbeat import HeartbeatMonitor
 from agents.shared_memory.shared_block import create_anonymous_file
 
-# Seconds for the other learners to end by themselves when one has failed, and when the chief has
-# ended as it should.
-STOP_SECONDS = 24.0
+# Seconds for the other learners to end by themselves when one has failed, somewhat more than
+# `group.GRACE_SECONDS`, and when the chief has ended as it should.
+STOP_SECONDS = 9.0
 END_SECONDS = 5.0
+
+# Seconds after which a learner is killed that gives no sign of life. The others have noticed by
+# then. Some part of `start_timeout` if that is more: while libraries load from a slow disk, none are
+# given.
+SILENCE_SECONDS = 20.0
+_PART_OF_START = 1 / 6
+
+# What follows a signal within so many seconds is the same one, see `agents.stop_signals`.
+_ECHO_SECONDS = 0.05
 
 _POLL_SECONDS = 0.05
 
+# Signals end it at once before it handles them.
 _LEARNER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
     "from agents.processes.process_group import lead_group; lead_group({parent}, {descriptors}); "
+    "from agents.processes.heartbeat import start_heartbeat; start_heartbeat({pipe}); "
     "from agents.scripts.learner import main; main()"
 )
 
 
+class Loss(NamedTuple):
+    """What a learner says about another one without which it can't go on; see `LearnerLostError`."""
+
+    rank: int
+    host: str
+    cause: str
+
+
 class LearnerProcess(Protocol):
-    """A learner that was started, wherever it is."""
+    """A learner that was started, wherever it is.
+
+    Attributes:
+      name: Its name in messages.
+      host: Name or address of its machine.
+      pid: Its process id.
+      failure: Why it was killed for its silence; empty if it was not.
+      loss: What it has reported of another learner, as of the last `poll`.
+    """
 
     name: str
+    host: str
     pid: int
+    failure: str
+    loss: Loss | None
 
     def poll(self) -> int | None:
         """Returns the exit code, negative for the signal that killed it; None while it runs."""
@@ -51,12 +83,7 @@ class LearnerProcess(Protocol):
 
 
 class LocalProcess:
-    """A learner on this machine; it ends with this process.
-
-    Attributes:
-      name: The learner's name in messages.
-      pid: Its process id.
-    """
+    """A learner on this machine; it ends with this process. See `LearnerProcess`."""
 
     def __init__(self, task: dict[str, Any], place: Place, is_quiet: bool):
         """Starts it.
@@ -66,9 +93,16 @@ class LocalProcess:
           place: Its place among the learners.
           is_quiet: Whether only its warnings and errors are shown, with its name.
         """
-        self.name = f"learner {place.rank}"
-        descriptors = [one for one in (place.listener, place.memory) if one is not None]
-        code = _LEARNER_CODE.format(path=sys.path, parent=os.getpid(), descriptors=descriptors)
+        self.name, self.host = f"learner {place.rank}", place.host
+        self.failure = ""
+        self.loss: Loss | None = None
+        self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
+        self._monitor = HeartbeatMonitor(self._limit)
+        pipe = self._monitor.pipe
+        descriptors = [one for one in (place.listener, place.memory, pipe) if one is not None]
+        code = _LEARNER_CODE.format(
+            path=sys.path, parent=os.getpid(), descriptors=descriptors, pipe=pipe
+        )
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
@@ -78,10 +112,12 @@ class LocalProcess:
             pass_fds=descriptors,
             env=environment,
         )
+        self._monitor.started()
         self.pid = self._process.pid
         assert self._process.stdin
         with suppress(BrokenPipeError):  # `poll` tells how it has ended.
-            content = {**task, "place": {**place._asdict(), "key": place.key.hex()}}
+            described = {**place._asdict(), "key": place.key.hex()}
+            content = {**task, "place": described, "is_quiet": is_quiet}
             self._process.stdin.write(json.dumps(content).encode())
             self._process.stdin.close()
         if is_quiet:
@@ -89,7 +125,13 @@ class LocalProcess:
 
     def poll(self) -> int | None:
         """See `LearnerProcess`."""
-        return self._process.poll()
+        code = self._process.poll()
+        for line in self._monitor.poll():
+            self.loss = Loss(*json.loads(line))
+        if code is None and self._monitor.is_silent and not self.failure:
+            self.failure = f"has not answered for {self._limit:g} s"
+            self.kill()
+        return code
 
     def send_signal(self, signum: int) -> None:
         """See `LearnerProcess`."""
@@ -141,11 +183,15 @@ class Outcome(NamedTuple):
 
     Attributes:
       code: The exit code of the command.
+      message: A line for users, if the learners have not printed all.
       may_restart: Whether a learner was lost, rather than failed.
+      is_told: Whether the chief has told users how to resume.
     """
 
     code: int
-    may_restart: bool
+    message: str = ""
+    may_restart: bool = False
+    is_told: bool = True
 
 
 def supervise(
@@ -153,85 +199,149 @@ def supervise(
     num_learners: int,
     restarts: int,
     fewer: Callable[[int], int],
+    hints: Callable[[], Sequence[str]] = tuple,
 ) -> int:
     """Starts learners, and starts them again when one of them is lost.
 
-    Signals to this process go to the chief, which stops all.
+    The first signal to this process goes to the chief, which stops all; the second ends all at once.
 
     Args:
       start: Starts so many learners, given the number of the attempt; the chief is the first.
       num_learners: How many to start.
       restarts: How often they may be started again.
       fewer: Given the number of learners that was lost, how many to start next.
+      hints: Returns lines for users about how to resume, in case that the chief can't.
 
     Returns:
       The exit code of the command.
     """
-    attempt = 0
-    while True:
-        processes = start(num_learners, attempt)
-        try:
-            with _forwarding_signals(processes[0]) as signals:
-                outcome = _watch(processes)
-        finally:
-            for process in processes:
-                if process.poll() is None:
-                    process.kill()
-        if not outcome.may_restart or attempt >= restarts or signals:
-            return outcome.code
-        attempt += 1
-        num_learners = fewer(num_learners)
-        print(
-            f"Starting {num_learners} learners again from the last checkpoint "
-            f"(restart {attempt} of {restarts})",
-            file=sys.stderr,
-        )
+    show = functools.partial(print, sep="\n", file=sys.stderr)
+    with _forwarded_signals() as signals:
+        for attempt in range(restarts + 1):
+            processes = start(num_learners, attempt)
+            signals.forward_to(processes[0])
+            try:
+                outcome = _Watch(processes, signals).run()
+            finally:
+                for process in processes:
+                    if process.poll() is None:
+                        process.kill()
+            if outcome.message:
+                show(outcome.message)
+            if not outcome.may_restart or attempt == restarts or signals.received:
+                break
+            num_learners = fewer(num_learners)
+            learners = "learners" if num_learners > 1 else "learner"
+            show(
+                f"Starting {num_learners} {learners} again from the last checkpoint "
+                f"(restart {attempt + 1} of {restarts})"
+            )
+    if not outcome.is_told:
+        show(*hints())
+    return outcome.code
 
 
-def _watch(processes: Sequence[LearnerProcess]) -> Outcome:
-    """Waits for the end of all learners."""
-    deadline: float | None = None
-    ended: dict[int, int] = {}
-    while len(ended) < len(processes):
-        for rank, process in enumerate(processes):
-            code = process.poll() if rank not in ended else None
-            if code is None:
-                continue
-            ended[rank] = code
-            if code < 0 and deadline is None:
-                print(
-                    f"error: {process.name} (process {process.pid}) {describe_exit(code)}",
-                    file=sys.stderr,
-                )
-            if code or rank == 0:
-                seconds = STOP_SECONDS if code else END_SECONDS
-                deadline = min(deadline or float("inf"), time.monotonic() + seconds)
-        if deadline is not None and time.monotonic() > deadline:
-            for rank, process in enumerate(processes):
-                if rank not in ended:
-                    process.kill()
-                    deadline = float("inf")
-        time.sleep(_POLL_SECONDS)
-    reported = [code for code in ended.values() if code > 0 and code != LEARNER_LOST]
-    is_lost = any(code < 0 or code == LEARNER_LOST for code in ended.values())
-    if ended[0] == 0:
-        return Outcome(0, False)
-    return Outcome((reported or [1])[0], is_lost and not reported)
+class _Signals:
+    """SIGINT and SIGTERM to this process.
+
+    Attributes:
+      received: Their numbers, without echoes.
+    """
+
+    def __init__(self) -> None:
+        self.received: list[int] = []
+        self._chief: LearnerProcess | None = None
+        self._time = 0.0
+
+    def forward_to(self, chief: LearnerProcess) -> None:
+        """Sends the next signal to a chief, and one that has come before."""
+        self._chief = chief
+        for signum in self.received:
+            self._send(signum)
+
+    def handle(self, signum: int, frame: object) -> None:
+        """Handler of signals."""
+        before, self._time = self._time, time.monotonic()
+        if signum in self.received[-1:] and self._time - before < _ECHO_SECONDS:
+            return
+        self.received.append(signum)
+        if len(self.received) == 1:
+            self._send(signum)
+
+    def _send(self, signum: int) -> None:
+        if self._chief:
+            with suppress(ProcessLookupError):
+                self._chief.send_signal(signum)
 
 
 @contextmanager
-def _forwarding_signals(chief: LearnerProcess) -> Iterator[list[int]]:
-    """Sends SIGINT and SIGTERM to the chief; yields those that have come."""
-    received: list[int] = []
-
-    def forward(signum: int, frame: object) -> None:
-        received.append(signum)
-        with suppress(ProcessLookupError):
-            chief.send_signal(signum)
-
-    before = {signum: signal.signal(signum, forward) for signum in (signal.SIGINT, signal.SIGTERM)}
+def _forwarded_signals() -> Iterator[_Signals]:
+    """Context that handles the signals that this process was not started to ignore."""
+    signals = _Signals()
+    handled = [
+        signum
+        for signum in (signal.SIGINT, signal.SIGTERM)
+        if signal.getsignal(signum) is not signal.SIG_IGN
+    ]
+    before = {signum: signal.signal(signum, signals.handle) for signum in handled}
     try:
-        yield received
+        yield signals
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+
+
+class _Watch:
+    """Waits for the end of learners, and finds out which one was lost, and why."""
+
+    def __init__(self, processes: Sequence[LearnerProcess], signals: _Signals):
+        """Watches learners; the first one is the chief."""
+        self._processes, self._signals = processes, signals
+        self._deadline = float("inf")
+        self._ended: dict[int, int] = {}  # Exit codes by rank, in the order of time.
+        self._killed: set[int] = set()  # Because others had ended.
+
+    def run(self) -> Outcome:
+        """Returns when all have ended."""
+        while True:
+            for rank, process in enumerate(self._processes):
+                code = process.poll() if rank not in self._ended else None
+                if code is not None:
+                    self._ended[rank] = code
+                    if code or rank == 0:
+                        seconds = STOP_SECONDS if code else END_SECONDS
+                        self._deadline = min(self._deadline, time.monotonic() + seconds)
+            if len(self._ended) == len(self._processes):
+                return self._outcome()
+            if time.monotonic() > self._deadline or len(self._signals.received) > 1:
+                self._kill()
+            time.sleep(_POLL_SECONDS)
+
+    def _kill(self) -> None:
+        for rank, process in enumerate(self._processes):
+            if rank not in self._ended and rank not in self._killed:
+                self._killed.add(rank)
+                process.kill()
+
+    def _outcome(self) -> Outcome:
+        if self._ended[0] == 0:
+            return Outcome(0)
+        is_told = 0 < self._ended[0] != LEARNER_LOST
+        lost = self._lost()
+        failed = [code for code in self._ended.values() if 0 < code != LEARNER_LOST]
+        if failed:
+            return Outcome(failed[0], is_told=is_told)
+        if self._signals.received and not lost:
+            return Outcome(128 + self._signals.received[0], "Interrupted.", is_told=False)
+        return Outcome(LEARNER_LOST, f"error: {lost or 'a learner has ended'}", True, is_told=False)
+
+    def _lost(self) -> str:
+        """Which learner was lost, and why; empty if none was."""
+        expected = {-signum for signum in self._signals.received}
+        for rank, code in self._ended.items():
+            process = self._processes[rank]
+            if code < 0 and rank not in self._killed and code not in expected:
+                cause = process.failure or describe_exit(code)
+                return f"{process.name} on {process.host} (process {process.pid}) {cause}"
+        losses = [process.loss for process in self._processes if process.loss]
+        return str(LearnerLostError(*losses[0])) if losses else ""

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents import stop_signals
 from agents.command_line.reports import report_error, run
 from agents.distributed.cluster import Address, check_learners, divides, read_cluster
 from agents.distributed.group import Group, own_signals
 from agents.distributed.rendezvous import Place
-from agents.errors import LEARNER_LOST, LearnerLostError, UsageError
+from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, UsageError
 from agents.launchers.launcher import (
     LearnerProcess,
     LocalProcess,
     start_on_this_machine,
     supervise,
 )
+from agents.processes.heartbeat import report
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
@@ -53,6 +56,7 @@ def train_together(
         "run": str(run_directory.path),
         "command": command,
         "track": options.track,
+        "resume_options": [f"--workers={options.workers}"] if options.workers > 1 else [],
     }
     try:
         if tf_config and options.workers > 1:
@@ -83,7 +87,9 @@ def _train_on_this_machine(
             return num_learners
         return max((n for n in range(1, num_learners) if divides(config, n)), default=1)
 
-    return supervise(start, options.workers, options.restarts, fewer)
+    return supervise(
+        start, options.workers, options.restarts, fewer, lambda: _hints(task, run_directory)
+    )
 
 
 class Progress:
@@ -121,12 +127,19 @@ def _train_in_cluster(
     if cluster.rank:
         run_directory.discard()  # The chief's is the only one.
 
+    def hints() -> list[str]:
+        return [] if cluster.rank else _hints(task, run_directory)
+
     def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
         # Machines may be gone for good: the others go on without them.
         minimum = 1 if attempt else 0
         return [LocalProcess(task, place._replace(minimum=minimum), is_quiet=False)]
 
-    return supervise(start, 1, restarts, fewer=lambda num_learners: num_learners)
+    return supervise(start, 1, restarts, lambda num_learners: num_learners, hints)
+
+
+def _hints(task: dict[str, Any], run_directory: RunDirectory) -> list[str]:
+    return resume_hints(run_directory, *task["resume_options"])
 
 
 def main() -> None:
@@ -146,23 +159,33 @@ def _learn(task: dict[str, Any]) -> None:
         config = config.model_copy(update={"num_processes": config.num_processes or cores})
     run_directory = RunDirectory(Path(task["run"]))
     start_tensorflow(config.threads, device_of(config), place.rank)
-    group = Group(place, config)
-    group.on_stuck = lambda error: _end(error, run_directory)
-    if group.is_chief:
-        train_in_console(config, run_directory, task["command"], task["track"], group)
-        return
-    own_signals(group)
     try:
+        group = Group(place, config)
+        group.on_stuck = _end
+        if group.is_chief:
+            options = task["resume_options"]
+            train_in_console(config, run_directory, task["command"], task["track"], group, options)
+            return
+        own_signals(group)
         for _ in train(config, group=group):
             pass
     except LearnerLostError as error:
-        # On one machine the chief reports it, or the next learner if it is the chief's.
-        if place.memory is not None and (error.rank or group.rank > 1):
-            raise SystemExit(LEARNER_LOST) from None
-        raise
+        gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
+        raise SystemExit(_report_lost(error)) from None
+    except (KeyboardInterrupt, NonFiniteError) as error:
+        if not task["is_quiet"]:
+            raise
+        # The chief says the same.
+        interrupt = error if isinstance(error, KeyboardInterrupt) else None
+        raise SystemExit(stop_signals.exit_code(interrupt) if interrupt else 1) from None
 
 
-def _end(error: BaseException, run_directory: RunDirectory) -> None:
+def _report_lost(error: LearnerLostError) -> int:
+    """Tells the launcher, who knows more, and prints what has happened once; the exit code."""
+    report(json.dumps([error.rank, error.host, error.cause]))
+    return LEARNER_LOST
+
+
+def _end(error: BaseException) -> None:
     """Ends the process from another thread."""
-    code = report_error(error, *resume_hints(run_directory))
-    os._exit(code)
+    os._exit(_report_lost(error) if isinstance(error, LearnerLostError) else report_error(error))

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -23,7 +23,6 @@ from agents.command_line.reports import command_line, interpreter, report_error,
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
-    LearnerLostError,
     NonFiniteError,
     UsageError,
 )
@@ -265,29 +264,39 @@ def train_in_console(
     command: str,
     track: Literal["wandb"] | None,
     group: Group | None = None,
+    resume_options: Sequence[str] = (),
 ) -> None:
     """Trains as a command does: signals save a checkpoint, and errors come with what to do.
 
     Raises:
       SystemExit: With the exit code of an error or a signal.
       UsageError: See `train`.
+      LearnerLostError: See `train`.
     """
     score = None
     announcement = "training stops and a checkpoint is saved"
+
+    def hints() -> list[str]:
+        return resume_hints(run, *resume_options)
+
+    def farewell() -> list[str]:
+        """Where the main thread does not leave a graph call, others have to know why this ends."""
+        if group:
+            group.leave(stop_signals.StopRequested(stop_signals.requested))
+        return hints()
+
     try:
-        with stop_signals.handling(announcement, lambda: resume_hints(run)):
+        with stop_signals.handling(announcement, farewell):
             training = train(config, run, command=command, track=track, group=group)
             for score in training:  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
-        raise SystemExit(report_error(interrupt, *resume_hints(run))) from None
-    except LearnerLostError as error:
-        raise SystemExit(report_error(error, *resume_hints(run))) from None
+        raise SystemExit(report_error(interrupt, *hints())) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         # The folder is missing if the environments could not be created.
-        hints = [run.write_error(error)] if run.path.is_dir() else []
-        raise SystemExit(report_error(error, *hints, *resume_hints(run))) from None
+        written = [run.write_error(error)] if run.path.is_dir() else []
+        raise SystemExit(report_error(error, *written, *hints())) from None
     result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
     where = " ".join(
         f"--{option}={shlex.quote(str(path))}"
@@ -356,8 +365,8 @@ def look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSp
     return backend, spec
 
 
-def resume_hints(run: RunDirectory) -> list[str]:
-    """What to do with a run that was stopped."""
+def resume_hints(run: RunDirectory, *options: str) -> list[str]:
+    """What to do with a run that was stopped; it is resumed with some options, too."""
     try:
         checkpoint = run.checkpoint("last")
     except UsageError:
@@ -366,8 +375,8 @@ def resume_hints(run: RunDirectory) -> list[str]:
     step = int(re.findall("[0-9]+", checkpoint.name)[0])
     command = command_line("train")
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
-    track = " --track=wandb" if is_tracked(run) else ""
-    return [f"To resume from step {step:,}: {command} {where}{track}"]
+    others = [*(["--track=wandb"] if is_tracked(run) else []), *options]
+    return [f"To resume from step {step:,}: {' '.join([command, where, *others])}"]
 
 
 if __name__ == "__main__":
