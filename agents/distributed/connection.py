@@ -12,6 +12,7 @@ import json
 import os
 import select
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ MAX_STRANGERS = 128
 _NONCE_BYTES = 32
 _SEND_SECONDS = 5.0
 _POLL_SECONDS = 0.2
+_CLOSES_AT_ONCE = struct.pack("ii", 1, 0)
 
 Message = dict[str, Any]
 
@@ -128,6 +130,11 @@ def connect(address: Address, key: bytes, hello: Message, timeout: float) -> Con
     deadline = time.monotonic() + timeout
     connection = Connection(socket.create_connection(address, timeout))
     try:
+        if connection.socket.getsockname() == connection.socket.getpeername():
+            # The system chose the same port for this side. Closed like this, it is free at once.
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _CLOSES_AT_ONCE)
+            connection.socket.close()
+            raise ConnectionError("does not listen")
         nonce = os.urandom(_NONCE_BYTES).hex()
         challenge = connection.receive_one(deadline - time.monotonic())
         line = json.dumps(hello)

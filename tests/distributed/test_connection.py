@@ -175,6 +175,21 @@ def test_who_does_not_listen_is_an_error_at_once():
         assert time.monotonic() - start < 2
 
 
+def test_a_socket_that_the_system_connects_to_itself_does_not_listen(monkeypatch):
+    """On one machine, if it picks the port of a chief that is not there yet for the learner's side."""
+    with listen(Address("127.0.0.1", 0)) as listener:
+        address = Address(*listener.getsockname())
+    create = socket.create_connection
+
+    def create_to_itself(target, timeout):
+        return create(target, timeout, source_address=tuple(address))
+
+    monkeypatch.setattr(socket, "create_connection", create_to_itself)
+    with pytest.raises(ConnectionError, match="does not listen"):
+        connect(address, KEY, HELLO, 5)
+    listen(address).close()  # The chief still gets its port.
+
+
 @pytest.mark.parametrize("says", [b"", b'{"nonce": "00"}\n', b"hello?\n", b"x"])
 def test_who_does_not_answer_is_an_error_in_time(says):
     with listen(Address("127.0.0.1", 0)) as listener:
