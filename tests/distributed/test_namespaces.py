@@ -65,7 +65,8 @@ def test_what_killed_processes_have_left_is_removed():
         "import os; from tests.distributed.namespaces import Namespaces\n"
         "with Namespaces(1) as machines: print(machines.names[0], flush=True); os.kill(os.getpid(), 9)"
     )
-    killed = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    killed = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     name = killed.stdout.strip()
     assert killed.returncode == -9 and exists(name)

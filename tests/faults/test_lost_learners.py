@@ -340,7 +340,9 @@ def test_20_starts_in_a_row_train(tmp_path):
     seconds = []
     for number in range(20):
         (tmp_path / str(number)).mkdir()
-        learners = Learners(tmp_path / str(number), settings=[*TINY, "--num-envs=4", "--minibatch-size=100"])
+        learners = Learners(
+            tmp_path / str(number), settings=[*TINY, "--num-envs=4", "--minibatch-size=100"]
+        )
         start_time = time.monotonic()
         finish(learners, 400, num_learners=4)
         seconds.append(time.monotonic() - start_time)
