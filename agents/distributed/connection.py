@@ -186,6 +186,13 @@ def arrivals(
             connection.close()
 
 
+def describe_failure(error: OSError) -> str:
+    """What the other side of a connection has done, such as "closed its connection"."""
+    if isinstance(error, (ConnectionResetError, BrokenPipeError)):
+        return "closed its connection"  # Before it had read all that was sent to it.
+    return f"can't be reached: {error.strerror}" if error.strerror else str(error)
+
+
 def _challenge(listener: socket.socket) -> tuple[Connection, str]:
     """Accepts a connection; asks for a proof that the other side knows the key."""
     connection, nonce = Connection(listener.accept()[0]), os.urandom(_NONCE_BYTES).hex()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from agents import stop_signals
-from agents.distributed.connection import Connection, Message, arrivals, connect
+from agents.distributed.connection import Connection, Message, arrivals, connect, describe_failure
 from agents.distributed.exchange import Exchange
 from agents.distributed.rendezvous import Place, meet
 from agents.distributed.ring_exchange import RingExchange
@@ -310,4 +310,4 @@ def _cause(error: Exception) -> str:
     """What a learner has done whose connection has failed, or who sends another kind of message."""
     if not isinstance(error, OSError):
         return "sent an unknown message"
-    return error.strerror or str(error)
+    return describe_failure(error)

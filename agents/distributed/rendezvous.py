@@ -8,7 +8,7 @@ import time
 from typing import NamedTuple
 
 from agents.distributed.cluster import Address, divides, listen
-from agents.distributed.connection import Connection, Message, arrivals, connect
+from agents.distributed.connection import Connection, Message, arrivals, connect, describe_failure
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.resumption import CHANGEABLE
@@ -209,9 +209,8 @@ def _join_chief(place: Place, config: Config, own: Member, listener: socket.sock
                 return Meeting(int(welcome["rank"]), members, {0: connection}, listener)
         except OSError as error:
             connection.close()
-            raise UsageError(
-                f"the chief at {place.chief} {error.strerror or error}; see its own message"
-            ) from None
+            cause = describe_failure(error)
+            raise UsageError(f"the chief at {place.chief} {cause}; see its own message") from None
         except BaseException:
             connection.close()
             raise

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies
 
 from agents.distributed.cluster import Address, listen
-from agents.distributed.connection import MAX_LINE_BYTES, Connection, connect
+from agents.distributed.connection import MAX_LINE_BYTES, Connection, connect, describe_failure
 from tests.distributed.exchanges import connected_pair, results, together
 from tests.distributed.meetings import KEY, wait_for
 
@@ -163,6 +163,20 @@ def test_a_signal_handler_may_send_while_its_thread_sends():
 
         assert together(learn, seconds=2) == [True]
         assert other.receive_one(2) == {"kind": "stop"}
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), "closed its connection"),
+        (BrokenPipeError(32, "Broken pipe"), "closed its connection"),
+        (TimeoutError(110, "Connection timed out"), "can't be reached: Connection timed out"),
+        (ConnectionError("sent too long a message"), "sent too long a message"),
+        (TimeoutError("timed out"), "timed out"),
+    ],
+)
+def test_failures_are_what_a_learner_has_done(error, text):
+    assert describe_failure(error) == text
 
 
 def test_who_does_not_listen_is_an_error_at_once():

@@ -82,10 +82,13 @@ def started(kind, num_learners=3, calls=-1):
             process.communicate()
 
 
-def check_ends(kind, rank, signum):
+def check_ends(kind, rank, signum, stops_before=False):
     """Sends a signal to a learner, and reads what the others say."""
     with started(kind) as processes:
         start = time.monotonic()
+        if stops_before:
+            processes[rank].send_signal(signal.SIGSTOP)
+            time.sleep(SILENCE / 4)  # Until there is something that it will not read.
         processes[rank].send_signal(signum)
         others = [process for process in processes if process is not processes[rank]]
         lines = [process.stdout.readline() for process in others]
@@ -101,6 +104,12 @@ def check_ends(kind, rank, signum):
 )
 def test_a_process_that_ends_or_hangs_ends_all_others(kind, rank, signum):
     check_ends(kind, rank, signum)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_that_ends_before_it_has_read_everything_has_closed_its_connection(rank):
+    check_ends("ring", rank, signal.SIGKILL, stops_before=True)
 
 
 @pytest.mark.slow
