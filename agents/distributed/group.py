@@ -7,13 +7,14 @@ the others, and all stop with an error that names it: none can go on without the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from agents import stop_signals
 from agents.distributed.connection import Connection, Message, arrivals, connect, describe_failure
@@ -28,8 +29,9 @@ from agents.settings.config import Config
 BEAT_SECONDS = 1.0
 SILENCE_SECONDS = 10.0
 
-# Seconds for the main thread to end the process once another learner is lost.
-GRACE_SECONDS = 10.0
+# Seconds for the main thread to end the process once another learner is lost. With those until it is
+# noticed, and those that launchers wait, they are less than 30.
+GRACE_SECONDS = 6.0
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,6 +52,7 @@ class Group:
 
         Raises:
           UsageError: Some do not come, or train something else.
+          LearnerLostError: The chief has ended meanwhile.
         """
         meeting = meet(place, config, os.getpid())
         self.rank, self.num_learners = meeting.rank, len(meeting.members)
@@ -198,10 +201,10 @@ class Group:
         """Waits for the message that a learner is ready, or that all may start."""
         try:
             message = self._meeting.connections[rank].receive_one(deadline - time.monotonic())
-        except TimeoutError:
-            raise self._lost_error(rank, "has not become ready in time") from None
         except OSError as error:
-            raise self._lost_error(rank, _cause(error)) from None
+            is_late = isinstance(error, TimeoutError) and not error.errno
+            cause = "has not become ready in time" if is_late else _cause(error)
+            raise self._lost_error(rank, cause) from None
         if message.get("kind") not in ("ready", "start"):
             self._handle(rank, message)
             raise self._error or self._lost_error(rank, "has stopped")
@@ -296,10 +299,35 @@ class Group:
         return LearnerLostError(rank, address.host, cause)
 
 
-def own_signals(group: Group) -> None:
-    """Lets signals to this process stop all learners, by way of the chief."""
-    for signum in _SIGNALS:
-        signal.signal(signum, lambda number, frame: group.request_stop(number))
+@contextlib.contextmanager
+def passing_signals(group: Group) -> Iterator[None]:
+    """Context in which signals to this process stop all learners, by way of the chief.
+
+    A thread passes them on, since the main thread may stay in a graph call for long. Signals that
+    the process was started to ignore stay ignored.
+    """
+    wake, woken = socket.socketpair()
+    wake.setblocking(False)
+
+    def pass_on() -> None:
+        while numbers := woken.recv(16):
+            for signum in set(numbers) & set(_SIGNALS):
+                group.request_stop(signum)
+
+    thread = threading.Thread(target=pass_on, name="learner-signals", daemon=True)
+    thread.start()
+    handled = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    descriptor = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+    before = {signum: signal.signal(signum, lambda *_: None) for signum in handled}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        signal.set_wakeup_fd(descriptor)
+        wake.close()
+        thread.join()
+        woken.close()
 
 
 def _lost_message(error: LearnerLostError) -> Message:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agents.distributed.cluster import Address, divides, listen
 from agents.distributed.connection import Connection, Message, arrivals, connect, describe_failure
-from agents.errors import UsageError
+from agents.errors import LearnerLostError, UsageError, first_line
 from agents.settings.config import Config
 from agents.settings.resumption import CHANGEABLE
 from agents.settings.validation import abbreviate
@@ -87,6 +87,7 @@ def meet(place: Place, config: Config, process: int) -> Meeting:
 
     Raises:
       UsageError: Some do not come, or have other settings or another version.
+      LearnerLostError: The chief has ended while it waited for others.
     """
     if place.listener is not None:
         listener = socket.socket(fileno=place.listener)
@@ -121,8 +122,10 @@ def _await_learners(place: Place, config: Config, own: Member, listener: socket.
             _refuse(connection, "the others can't share the work with one more")
         for new_rank, rank in enumerate(ranks, 1):
             come[rank][0].send({"rank": new_rank, "members": members})
-    except BaseException:
+    except BaseException as error:
         for connection, _ in come.values():
+            if isinstance(error, UsageError):
+                connection.send({"ended": first_line(error)})
             connection.close()
         raise
     connections = {new_rank: come[rank][0] for new_rank, rank in enumerate(ranks, 1)}
@@ -209,14 +212,16 @@ def _join_chief(place: Place, config: Config, own: Member, listener: socket.sock
                 return Meeting(int(welcome["rank"]), members, {0: connection}, listener)
         except OSError as error:
             connection.close()
-            cause = describe_failure(error)
-            raise UsageError(f"the chief at {place.chief} {cause}; see its own message") from None
+            # It may be started again, as those whom it was lost to.
+            cause = f"{describe_failure(error)} before all learners had come"
+            raise LearnerLostError(0, place.chief.host, cause) from None
         except BaseException:
             connection.close()
             raise
         connection.close()
-        reason = welcome.get("refused", "it has stopped")
-        raise UsageError(f"the chief at {place.chief} refuses learner {place.rank}: {reason}")
+        refused = f"refuses learner {place.rank}: {welcome.get('refused')}"
+        ended = f"has ended: {welcome.get('ended')}"
+        raise UsageError(f"the chief at {place.chief} {ended if 'ended' in welcome else refused}")
     raise UsageError(
         f"learner {place.rank} can't reach the chief at {place.chief} within "
         f"{config.start_timeout:g} s: {reason}\n"

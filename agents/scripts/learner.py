@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agents import stop_signals
 from agents.command_line.reports import report_error, run
 from agents.distributed.cluster import Address, check_learners, divides, read_cluster
-from agents.distributed.group import Group, own_signals
+from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, UsageError
 from agents.launchers.launcher import (
@@ -166,9 +166,9 @@ def _learn(task: dict[str, Any]) -> None:
             options = task["resume_options"]
             train_in_console(config, run_directory, task["command"], task["track"], group, options)
             return
-        own_signals(group)
-        for _ in train(config, group=group):
-            pass
+        with passing_signals(group):
+            for _ in train(config, group=group):
+                pass
     except LearnerLostError as error:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(_report_lost(error)) from None

@@ -1,5 +1,6 @@
 import gc
 import itertools
+import os
 import random
 import signal
 import threading
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from agents.distributed import group as groups_module
-from agents.distributed.group import own_signals
+from agents.distributed.group import passing_signals
 from agents.errors import LearnerLostError
 from agents.stop_signals import StopRequested
 from tests.distributed.exchanges import KINDS, results, together
@@ -283,21 +284,18 @@ def test_a_learner_that_is_stopped_by_itself_is_lost(kind):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_signals_to_a_learner_reach_the_chief(signum):
-    received, before = [], {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+def test_signals_to_a_learner_reach_the_chief(signum, monkeypatch):
+    asked = []
+    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     with groups("shared", 2) as made:
-        try:
-            # Learners have a process each; here both handlers are this one's, one after the other.
-            own_signals(made[1])
-            ask = signal.getsignal(signum)
-            for one in before:
-                signal.signal(one, lambda number, frame: received.append(number))
-            ask(signum, None)
-            assert wait_for(lambda: received)
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
-    assert received == [signum]
+        # Learners have a process each; here the chief's would be this one.
+        monkeypatch.setattr(made[1], "request_stop", asked.append)
+        with passing_signals(made[1]):
+            os.kill(os.getpid(), signum)
+            assert wait_for(lambda: asked)
+    assert asked == [signum]
+    assert {each: signal.getsignal(each) for each in handlers} == handlers
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 def test_other_signals_are_not_passed_on():

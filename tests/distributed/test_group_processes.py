@@ -19,7 +19,7 @@ SILENCE = 1.5
 # Arguments: rank, number of learners, calls, port, descriptors of the chief's socket and of memory or
 # -1, seconds. It prints a line when it trains, and how it has ended.
 LEARNER = """
-import os, sys
+import contextlib, os, sys
 import numpy as np
 from agents.distributed import group as groups
 from agents.distributed.cluster import Address
@@ -34,15 +34,14 @@ place = Place(
 )
 group = groups.Group(place, load_config("default", num_envs=12, minibatch_size=12))
 group.start()
-if rank:
-    groups.own_signals(group)
 error, number = None, 0
 try:
-    while number != calls:
-        group.exchange.sum([np.ones(1000, np.float32)])
-        number += 1
-        if number == 5:
-            print("trains", flush=True)
+    with groups.passing_signals(group) if rank else contextlib.nullcontext():
+        while number != calls:
+            group.exchange.sum([np.ones(1000, np.float32)])
+            number += 1
+            if number == 5:
+                print("trains", flush=True)
 except BaseException as raised:
     error = raised
 group.leave(error)
