@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # Longest line of an error on the console, in characters.
 MAX_LINE_LENGTH = 400
 
+# Exit code of a command after a `UsageError`.
+USAGE_ERROR = 2
+
 # Exit code of a learner that can't go on without another: of sysexits.h, "try again".
 LEARNER_LOST = 75
 

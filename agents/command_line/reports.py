@@ -16,6 +16,7 @@ from typing import TextIO
 from agents import stop_signals
 from agents.errors import (
     LEARNER_LOST,
+    USAGE_ERROR,
     EnvironmentFailure,
     LearnerLostError,
     NonFiniteError,
@@ -65,16 +66,24 @@ def report_error(error: BaseException, *hints: str) -> int:
       The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, 75 for
       a `LearnerLostError`, else 1.
     """
-    is_usage_error = isinstance(error, UsageError)
     if isinstance(error, KeyboardInterrupt):
-        lines, code = ["Interrupted."], stop_signals.exit_code(error)
+        lines = ["Interrupted."]
     else:
-        lines = describe_error(error, 3 if is_usage_error else _MAX_LINES - len(hints))
+        max_lines = 3 if isinstance(error, UsageError) else _MAX_LINES - len(hints)
+        lines = describe_error(error, max_lines)
         lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
         lines[1:] = [f"  {line}" for line in lines[1:]]
-        code = 2 if is_usage_error else LEARNER_LOST if isinstance(error, LearnerLostError) else 1
     print(*lines, *hints, sep="\n", file=sys.stderr)
-    return code
+    return exit_code(error)
+
+
+def exit_code(error: BaseException) -> int:
+    """Returns the exit code of a command that an error has ended, see `report_error`."""
+    if isinstance(error, KeyboardInterrupt):
+        return stop_signals.exit_code(error)
+    if isinstance(error, UsageError):
+        return USAGE_ERROR
+    return LEARNER_LOST if isinstance(error, LearnerLostError) else 1
 
 
 def interpreter() -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from agents.distributed.cluster import Address, listen
 from agents.distributed.rendezvous import Place
 from agents.distributed.shared_exchange import is_usable, shared_bytes
-from agents.errors import LEARNER_LOST, LearnerLostError, describe_exit
+from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_exit
 from agents.processes.heartbeat import HeartbeatMonitor
 from agents.shared_memory.shared_block import create_anonymous_file
 
@@ -330,7 +330,9 @@ class _Watch:
         lost = self._lost()
         failed = [code for code in self._ended.values() if 0 < code != LEARNER_LOST]
         if failed:
-            return Outcome(failed[0], is_told=is_told)
+            # Others than the chief print what has failed, unless it is likely to be the same.
+            says_all = is_told or failed[0] != USAGE_ERROR or not lost
+            return Outcome(failed[0], "" if says_all else f"error: {lost}", is_told=is_told)
         if self._signals.received and not lost:
             return Outcome(128 + self._signals.received[0], "Interrupted.", is_told=False)
         return Outcome(LEARNER_LOST, f"error: {lost or 'a learner has ended'}", True, is_told=False)

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents import stop_signals
-from agents.command_line.reports import report_error, run
+from agents.command_line.reports import exit_code, run
 from agents.distributed.cluster import Address, check_learners, divides, read_cluster
 from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
@@ -172,12 +171,11 @@ def _learn(task: dict[str, Any]) -> None:
     except LearnerLostError as error:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(_report_lost(error)) from None
-    except (KeyboardInterrupt, NonFiniteError) as error:
+    except (KeyboardInterrupt, NonFiniteError, UsageError) as error:
         if not task["is_quiet"]:
             raise
-        # The chief says the same.
-        interrupt = error if isinstance(error, KeyboardInterrupt) else None
-        raise SystemExit(stop_signals.exit_code(interrupt) if interrupt else 1) from None
+        # The chief says the same, or that this learner has failed.
+        raise SystemExit(exit_code(error)) from None
 
 
 def _report_lost(error: LearnerLostError) -> int:
@@ -188,4 +186,4 @@ def _report_lost(error: LearnerLostError) -> int:
 
 def _end(error: BaseException) -> None:
     """Ends the process from another thread."""
-    os._exit(_report_lost(error) if isinstance(error, LearnerLostError) else report_error(error))
+    os._exit(_report_lost(error) if isinstance(error, LearnerLostError) else exit_code(error))

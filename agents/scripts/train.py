@@ -165,7 +165,7 @@ def train(
         if run:
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
-            backend, spec = look_up(config, run)
+            backend, spec = look_up(config, run, warns=group is None or group.is_chief)
             make = functools.partial(backend.make, spec)
             num_envs = config.num_envs // (group.num_learners if group else 1)
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)
@@ -349,8 +349,10 @@ def _dry_run(config: Config) -> list[str]:
             return [config_text(config), *summarize(config, *single_spaces(envs))]
 
 
-def look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSpec]:
-    """Imports the modules that settings name, and finds the environment.
+def look_up(
+    config: Config, run: RunDirectory | None, warns: bool = True
+) -> tuple[EnvBackend, EnvSpec]:
+    """Imports the modules that settings name, finds the environment, and may warn of cut episodes.
 
     A run that is resumed may name nothing that lies in its own folder.
     """
@@ -361,7 +363,8 @@ def look_up(config: Config, run: RunDirectory | None) -> tuple[EnvBackend, EnvSp
             check_entry_points(config)
         backend = make_backend(config)
         spec = backend.check()
-    warn_of_cut_episodes(config, spec)
+    if warns:
+        warn_of_cut_episodes(config, spec)
     return backend, spec
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from agents.errors import LEARNER_LOST
+from agents.errors import LEARNER_LOST, USAGE_ERROR
 from agents.launchers import launcher
 from agents.launchers.launcher import Loss, supervise
 
@@ -115,6 +115,19 @@ def test_a_learner_that_fails_has_told_why_and_is_not_restarted(rank, capsys):
     assert run(learners, restarts=3) == 1
     # The chief tells how to resume, unless it has only lost another.
     assert capsys.readouterr().err.splitlines() == (["To resume: do it"] if rank else [])
+
+
+def test_the_chief_says_that_another_can_not_train(capsys):
+    loss = Loss(1, "10.0.0.2", "failed: unknown environment")
+    assert run([Learner(0, LEARNER_LOST, loss=loss), Learner(1, USAGE_ERROR)], restarts=3) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: learner 1 on 10.0.0.2 failed: unknown environment",
+        "To resume: do it",
+    ]
+    # It has told, if it can't either.
+    assert run([Learner(0, USAGE_ERROR), Learner(1, USAGE_ERROR)], restarts=3) == 2
+    assert run([Learner(0, USAGE_ERROR), Learner(1, LEARNER_LOST, loss=LOSS)], restarts=3) == 2
+    assert capsys.readouterr().err == ""
 
 
 def test_lost_learners_start_again_as_often_as_is_allowed(capsys):
