@@ -233,8 +233,7 @@ def test_a_chief_that_dies_while_it_waits_is_lost():
         _, error = together(die, lambda: rendezvous.meet(place, config(), 0))
     assert isinstance(error, LearnerLostError) and error.rank == 0
     assert str(error) == (
-        "learner 0 (the chief) on 127.0.0.1 has ended before all learners had come "
-        "(closed its connection)"
+        "learner 0 (the chief) on 127.0.0.1 closed its connection before all learners had come"
     )
 
 
@@ -252,11 +251,11 @@ def test_a_chief_that_does_not_come_is_named():
 def test_a_learner_with_another_key_is_told_what_is_wrong():
     chief, place = places(2)
     outcome, other = together(
-        lambda: rendezvous.meet(chief, config(start_timeout=0.6), 0),
-        lambda: rendezvous.meet(place._replace(key=b"another"), config(start_timeout=0.5), 0),
+        lambda: rendezvous.meet(chief, config(start_timeout=4), 0),
+        lambda: rendezvous.meet(place._replace(key=b"another"), config(start_timeout=3), 0),
     )
     assert "learner 1 has not come" in str(outcome) and "with the same key" in str(outcome)
-    assert "within 0.5 s: has another key" in str(other)
+    assert "within 3 s: has another key" in str(other)
 
 
 def test_waits_no_longer_than_until_all_have_come():
