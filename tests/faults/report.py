@@ -54,6 +54,9 @@ ASKED = {
     "in 2 s, or read",
     "test_bad_commands": "50 bad command lines: exit code 2, at most 3 lines, under 1 s, or 8 s and no "
     "folder where TensorFlow must be loaded",
+    "test_lost_learners": "learners of one run killed, stopped, cut off (interface of a network namespace "
+    "down), 20 each: no process left after 30 s, named with the cause once, exit code 75, resumed equal to "
+    "a run that was never disturbed; signals to any command; 20 starts of 4 learners",
     "test_soak": "CartPole with p(crash) 1e-4 a step, 1e-3 a reset, p(stall) 5e-4 a step, restarted: at "
     "least 450, at most 10 % more steps than without",
     "test_leaks": "300 create, step, close cycles, 300 with a crash, 300 restarts: 0 descriptors, "
