@@ -55,7 +55,7 @@ class SharedExchange(Exchange):
         """
         mapped = map_file(memory, shared_bytes(num_learners))
         counters, slots = np.split(mapped, [num_learners * _LINE_BYTES])
-        self._counters = counters.view(np.int64)[:: _LINE_BYTES // 8]  # [learners]
+        self._counters: np.ndarray = counters.view(np.int64)[:: _LINE_BYTES // 8]  # [learners]
         self._slots: np.ndarray = slots.reshape(2, num_learners, SLOT_BYTES)
         self._rank, self._watch, self._turn = rank, watch, 0
 
