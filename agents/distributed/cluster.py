@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import re
 import socket
@@ -115,6 +116,13 @@ def listen(address: Address) -> socket.socket:
             f"can't listen at {address}: {error.strerror or error}\n"
             "expected an address of this machine, and a port that no other program has"
         ) from None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach an interface, by its name or address."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def check_learners(config: Config, num_learners: int) -> None:

@@ -6,11 +6,12 @@ import gc
 import json
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.command_line.reports import exit_code, run
-from agents.distributed.cluster import Address, check_learners, divides, read_cluster
+from agents.distributed.cluster import Address, check_learners, divides, is_loopback, read_cluster
 from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, UsageError
@@ -115,13 +116,20 @@ def _train_in_cluster(
     cluster = read_cluster(tf_config)
     check_learners(config, len(cluster.addresses))
     own = cluster.addresses[cluster.rank]
+    key = os.environ.get(KEY_VARIABLE, "")
+    if not key and not is_loopback(own.host):
+        warnings.warn(
+            f"{KEY_VARIABLE} is not set: whoever reaches {own} can take part in the training, or "
+            "stop it; give all learners the same long text",
+            stacklevel=2,
+        )
     place = Place(
         rank=cluster.rank,
         num_learners=len(cluster.addresses),
         chief=cluster.addresses[0],
         host=own.host,
         port=own.port,
-        key=os.environ.get(KEY_VARIABLE, "").encode(),
+        key=key.encode(),
     )
     if cluster.rank:
         run_directory.discard()  # The chief's is the only one.

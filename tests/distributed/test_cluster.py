@@ -10,6 +10,7 @@ from agents.distributed.cluster import (
     Cluster,
     check_learners,
     divides,
+    is_loopback,
     listen,
     parse_address,
     read_cluster,
@@ -206,6 +207,25 @@ def test_a_port_that_is_taken_is_refused():
 def test_other_machines_interfaces_are_refused(host):
     message = refused(listen, Address(host, 2222))
     assert message.startswith(f"can't listen at {Address(host, 2222)}: ")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("localhost", True),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("fe80::1%eth0", False),
+        ("localhost.example.org", False),
+        ("learner-0", False),
+    ],
+)
+def test_only_the_loopback_interface_is_private(host, expected):
+    assert is_loopback(host) == expected
 
 
 def config(**settings):

@@ -1,6 +1,9 @@
 """Several learners train as one: equal variables, the maths of one learner, any number resumes."""
 
 import glob
+import json
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -124,7 +127,7 @@ def test_the_reduced_gradient_is_that_of_the_joined_batch(num_learners):
 # Commands.
 
 
-def train(logdir, *arguments, steps, workers):
+def command(logdir, *arguments, steps):
     settings = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
     schedule = [
         "--learning-rate-schedule=constant",
@@ -132,17 +135,41 @@ def train(logdir, *arguments, steps, workers):
         "--eval-interval=4000",
         "--checkpoint-interval=2000",
     ]
-    command = [sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}"]
     resumed = glob.glob(f"{logdir}/*")
     given = [f"--timestamp={Path(resumed[0]).name.split('-')[0]}"] if resumed else settings
-    process = subprocess.run(
-        [*command, *given, *schedule, f"--steps={steps}", f"--workers={workers}", *arguments],
+    called = [sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}"]
+    return [*called, *given, *schedule, f"--steps={steps}", *arguments]
+
+
+def train(logdir, *arguments, steps, workers):
+    return subprocess.run(
+        command(logdir, f"--workers={workers}", *arguments, steps=steps),
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    return process
+
+
+def free_ports(count):
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [listener.getsockname()[1] for listener in listeners]
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+def start_in_cluster(logdir, addresses, rank, key="of this test"):
+    """Starts one learner as a scheduler does."""
+    cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+    return subprocess.Popen(
+        command(logdir, steps=4000),
+        cwd=ROOT,
+        env={**os.environ, "TF_CONFIG": json.dumps(cluster), "AGENTS_CLUSTER_KEY": key},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def last_checkpoint(logdir):
@@ -177,4 +204,29 @@ def test_learners_that_do_not_divide_the_work_are_refused(tmp_path):
     assert "3 learners do not divide num_envs 4" in process.stderr
     assert "expected 2 or 4 learners" in process.stderr
     assert len(process.stderr.splitlines()) <= 3
+    assert not list(tmp_path.iterdir())
+
+
+def test_learners_that_a_scheduler_starts_train_as_those_of_one_command(tmp_path):
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
+    processes = [start_in_cluster(tmp_path / str(rank), addresses, rank) for rank in (0, 1)]
+    printed = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], printed
+    assert printed[0][0].startswith("The last evaluation gave")
+    assert not list((tmp_path / "1").glob("*"))  # The chief saves.
+    assert train(tmp_path / "together", steps=4000, workers=2).returncode == 0
+    one, other = last_checkpoint(tmp_path / "0"), last_checkpoint(tmp_path / "together")
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+@pytest.mark.parametrize("key", ["", "of this test"])
+def test_ports_that_others_reach_without_a_key_are_warned_about(key, tmp_path):
+    process = start_in_cluster(tmp_path, ["192.0.2.1:2222"], 0, key)  # Not of this machine.
+    _, printed = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert printed.count("can't listen at 192.0.2.1:2222") == 1
+    warning = "AGENTS_CLUSTER_KEY is not set: whoever reaches 192.0.2.1:2222 can take part"
+    assert printed.count(warning) == (not key)
     assert not list(tmp_path.iterdir())
