@@ -388,3 +388,26 @@ def test_xla_optimizations_change_metrics_by_rounding_only(pendulum, tensor_pend
         for tag in (tag for tag in plain if not depends_on_clock(tag)):
             assert np.isfinite(optimized[tag])
             np.testing.assert_allclose(optimized[tag], plain[tag], rtol=1e-3, atol=1e-5)
+
+
+def test_a_single_learner_imports_nothing_that_several_need(tmp_path):
+    code = """
+        import json, sys
+        from agents.scripts.train import main
+        from tests.scripts.runs import SMALL
+
+        settings = {**SMALL, "layers": "8", "steps": 200, "eval_interval": 200}
+        main(["--logdir=logs", "--config=pendulum", *(f"--{name}={value}" for name, value in settings.items())])
+        print(*sys.modules, sep="\\n", file=sys.stderr)
+        """
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    imported = {".".join(name.split(".")[:2]) for name in process.stderr.splitlines()}
+    assert "agents.ppo" in imported
+    assert not imported & {"agents.distributed", "agents.launchers", "ray"}
