@@ -250,12 +250,12 @@ def describe_error(error: BaseException, max_lines: int) -> list[str]:
       lines each, its place and its code.
     """
     if not isinstance(error, EnvironmentFailure):
-        return [_clip(line) for line in str(error).splitlines()[:max_lines]]
-    lines = [_clip(line) for line in str(error.args[0]).splitlines()]
+        return [clip(line) for line in str(error).splitlines()[:max_lines]]
+    lines = [clip(line) for line in str(error.args[0]).splitlines()]
     lines = [*lines[:2], lines[-1]] if len(lines) > 3 else lines
     lines += [error.note] if error.note else []
     if error.others:
-        lines.append(_clip(_count_kinds(error.others)))
+        lines.append(clip(_count_kinds(error.others)))
     if isinstance(error, EnvironmentRaisedError):
         frames = _frames(error.traceback_text)
         count = (max_lines - len(lines)) // 2
@@ -265,7 +265,7 @@ def describe_error(error: BaseException, max_lines: int) -> list[str]:
 
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error's message, clipped, or its type where there is none."""
-    return _clip((str(error).splitlines() or [type(error).__name__])[0])
+    return clip((str(error).splitlines() or [type(error).__name__])[0])
 
 
 def _frames(traceback_text: str) -> list[list[str]]:
@@ -274,11 +274,12 @@ def _frames(traceback_text: str) -> list[list[str]]:
     for line in traceback_text.rpartition("Traceback (most recent call last):")[2].splitlines():
         text = line.strip()
         if text.startswith('File "'):
-            frames.append([_clip(f"  {text}")])
+            frames.append([clip(f"  {text}")])
         elif frames and len(frames[-1]) == 1 and line.startswith("    "):
-            frames[-1].append(_clip(f"    {text}"))
+            frames[-1].append(clip(f"    {text}"))
     return frames
 
 
-def _clip(line: str) -> str:
+def clip(line: str) -> str:
+    """Shortens a line for the console."""
     return line if len(line) <= MAX_LINE_LENGTH else f"{line[: MAX_LINE_LENGTH - 3]}..."

@@ -38,9 +38,10 @@ for name in sys.argv[1:]:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        # Only packages of environments may be missing.
+        # Only packages of environments may be missing, and Ray.
         package = error.name.partition(".")[0]
-        assert package != "agents" and name.startswith("agents.environments."), error
+        places = "agents.environments.", "agents.launchers.ray_"
+        assert package != "agents" and name.startswith(places), error
         assert importlib.util.find_spec(package) is None, error
     loaded = {"tensorflow", "keras"} & set(sys.modules)
     assert not loaded, f"{name} imports {loaded}"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -85,15 +85,25 @@ class LearnerProcess(Protocol):
 class LocalProcess:
     """A learner on this machine; it ends with this process. See `LearnerProcess`."""
 
-    def __init__(self, task: dict[str, Any], place: Place, is_quiet: bool):
+    def __init__(
+        self,
+        task: dict[str, Any],
+        place: Place,
+        is_quiet: bool,
+        show: Callable[[str], object] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ):
         """Starts it.
 
         Args:
           task: What it trains, for `agents.scripts.learner`.
           place: Its place among the learners.
           is_quiet: Whether only its warnings and errors are shown, with its name.
+          show: Gets these lines in another thread; by default they go to standard error.
+          variables: Environment variables besides those of this process.
         """
         self.name, self.host = f"learner {place.rank}", place.host
+        self._show = show or self._print
         self.failure = ""
         self.loss: Loss | None = None
         self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
@@ -104,6 +114,7 @@ class LocalProcess:
             path=sys.path, parent=os.getpid(), descriptors=descriptors, pipe=pipe
         )
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
+        environment.update(variables or {})
         self._process = subprocess.Popen(
             [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
@@ -144,8 +155,11 @@ class LocalProcess:
     def _show_errors(self) -> None:
         assert self._process.stderr
         for line in self._process.stderr:
-            sys.stderr.write(f"{self.name}: {line.decode(errors='replace')}")
-            sys.stderr.flush()
+            self._show(line.decode(errors="replace"))
+
+    def _print(self, line: str) -> None:
+        sys.stderr.write(f"{self.name}: {line}")
+        sys.stderr.flush()
 
 
 def start_on_this_machine(task: dict[str, Any], num_learners: int) -> list[LearnerProcess]:

@@ -10,7 +10,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agents.command_line.reports import exit_code, run
+from agents.command_line.reports import exit_code, report_error, run
+from agents.command_line.spelling import option_name
 from agents.distributed.cluster import Address, check_learners, divides, is_loopback, read_cluster
 from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
@@ -21,6 +22,7 @@ from agents.launchers.launcher import (
     start_on_this_machine,
     supervise,
 )
+from agents.launchers.ray_session import connected
 from agents.processes.heartbeat import report
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
@@ -43,7 +45,7 @@ def train_together(
     options: TrainOptions,
     tf_config: str | None,
 ) -> int:
-    """Trains with several learners: `options.workers` of this machine, or those of `TF_CONFIG`.
+    """Trains with several learners: of this machine, on the nodes of Ray, or those of `TF_CONFIG`.
 
     Returns:
       The exit code of the command.
@@ -56,13 +58,23 @@ def train_together(
         "run": str(run_directory.path),
         "command": command,
         "track": options.track,
-        "resume_options": [f"--workers={options.workers}"] if options.workers > 1 else [],
+        "resume_options": [
+            f"{option_name(name)}={getattr(options, name)}"
+            for name in ("workers", "cluster", "learner_cpus", "learner_gpus")
+            if name in options.model_fields_set
+        ],
     }
     try:
         if tf_config and options.workers > 1:
             raise UsageError(
                 "--workers starts learners on one machine, and TF_CONFIG on several; use one"
             )
+        if tf_config and options.cluster:
+            raise UsageError(
+                f"--cluster={options.cluster} places learners, and so does TF_CONFIG; use one"
+            )
+        if options.cluster:
+            return _train_on_ray(config, run_directory, task, options)
         if tf_config:
             return _train_in_cluster(config, run_directory, task, tf_config, options.restarts)
         return _train_on_this_machine(config, run_directory, task, options)
@@ -83,13 +95,46 @@ def _train_on_this_machine(
 
     def fewer(num_learners: int) -> int:
         """As many again; fewer where they have not come to another checkpoint."""
-        if progress.is_made():
-            return num_learners
-        return max((n for n in range(1, num_learners) if divides(config, n)), default=1)
+        return num_learners if progress.is_made() else _next_fewer(config, num_learners)
 
     return supervise(
         start, options.workers, options.restarts, fewer, lambda: _hints(task, run_directory)
     )
+
+
+def _train_on_ray(
+    config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
+) -> int:
+    """Starts all learners on nodes of Ray, and again on what is left of them."""
+    check_learners(config, options.workers)
+    task = {**task, "cores": options.learner_cpus}
+    progress = Progress(run_directory)
+    with connected():  # Imports Ray.
+        from agents.launchers.ray_cluster import RayCluster
+
+        def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
+            return cluster.start(task, num_learners)
+
+        def fewer(num_learners: int) -> int:
+            """As many as there is place for; fewer where they have not come to a checkpoint."""
+            most = options.workers if progress.is_made() else _next_fewer(config, num_learners)
+            places = cluster.place_again(most)
+            return places if divides(config, places) else _next_fewer(config, places)
+
+        def hints() -> list[str]:
+            return _hints(task, run_directory)
+
+        with RayCluster(options.learner_cpus, options.learner_gpus) as cluster:
+            cluster.place(options.workers, config.start_timeout)
+            try:
+                return supervise(start, options.workers, options.restarts, fewer, hints)
+            except KeyboardInterrupt as interrupt:  # While places are looked for.
+                return report_error(interrupt, *hints())
+
+
+def _next_fewer(config: Config, num_learners: int) -> int:
+    """The next smaller number of learners that can share the work, at least 1."""
+    return max((n for n in range(1, num_learners) if divides(config, n)), default=1)
 
 
 class Progress:

@@ -92,7 +92,19 @@ class TrainOptions(BaseModel):
         ge=1,
         le=1024,
         description="Learner processes on this machine, which share environments and minibatches; "
-        "TF_CONFIG starts one of those on several machines.",
+        "TF_CONFIG starts one of those on several machines, --cluster all of them.",
+    )
+    cluster: Literal["ray"] | None = Field(
+        None, description="Places --workers on the nodes of a Ray cluster; needs the package ray."
+    )
+    learner_cpus: int = Field(
+        1, ge=1, le=1024, description="CPUs that --cluster=ray reserves for each learner."
+    )
+    learner_gpus: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        description="GPUs that --cluster=ray reserves for each learner: 1, or a part of one.",
     )
     restarts: int = Field(
         0,
@@ -244,6 +256,8 @@ def main(arguments: list[str]) -> None:
 
         print(*preset_table(), sep="\n")
         return
+    if not options.cluster and options.model_fields_set & {"learner_cpus", "learner_gpus"}:
+        raise UsageError("--learner-cpus and --learner-gpus are what --cluster=ray reserves")
     config, resumed, names = _experiment(options, overrides)
     if options.dry_run:
         print(*_dry_run(config), sep="\n")
@@ -251,7 +265,7 @@ def main(arguments: list[str]) -> None:
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
     tf_config = os.environ.get("TF_CONFIG")
-    if options.workers > 1 or tf_config:
+    if options.workers > 1 or options.cluster or tf_config:
         from agents.scripts.learner import train_together
 
         raise SystemExit(train_together(config, run, command, options, tf_config))
