@@ -145,9 +145,10 @@ def test_too_few_nodes_are_an_error_and_no_wait_for_ever(nodes, folder):
     with train(folder, *arguments) as command:
         assert command.wait() == 2
         *_, error, need, there = command.printed().splitlines()
-    assert error == "error: Ray has place for 2 of 4 learners"
-    assert "1 CPU" in need
-    assert "2 CPU of which 0 are free" in there
+    # Ray may take longer to start those that there is place for.
+    assert re.fullmatch("error: Ray has place for [012] of 4 learners", error)
+    assert "each takes 1 CPU" in need
+    assert "nodes: 2, together with 2 CPU of which" in there
     assert not glob.glob(f"{folder}/logs/*")
 
 
