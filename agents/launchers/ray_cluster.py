@@ -75,6 +75,10 @@ class Seat(NamedTuple):
 class LearnerActor:
     """Runs on the learner's node, in a process of Ray, which the learner does not survive."""
 
+    def __init__(self) -> None:
+        """Ends with the node: Ray takes a dead process that nobody has reaped for alive."""
+        threading.Thread(target=_exit_without, args=(os.getppid(),), daemon=True).start()
+
     def describe(self) -> tuple[str, str, dict[str, str]]:
         """Returns what `Seat` holds."""
         gpus = ",".join(str(each) for each in ray.get_gpu_ids())
@@ -83,7 +87,6 @@ class LearnerActor:
 
     def run(self, task: dict[str, Any], place: Place, origin: Origin) -> Iterator[tuple[str, Any]]:
         """Starts a learner; yields its process id, the lines that it prints, and how it ends."""
-        node = os.getppid()
         self._enter(origin)
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         variables = {**origin.variables, **self.describe()[2]}
@@ -91,8 +94,6 @@ class LearnerActor:
         self._process = process
         yield "process", process.pid
         while True:
-            if os.getppid() != node:
-                os._exit(1)  # Ray itself takes a dead process that nobody has reaped for alive.
             code = process.poll()
             try:
                 yield "line", lines.get(timeout=_POLL_SECONDS)
@@ -347,6 +348,13 @@ def _interruptible() -> Iterator[None]:
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)
+
+
+def _exit_without(parent: int) -> None:
+    """Ends this process when its parent is dead."""
+    while os.getppid() == parent:
+        time.sleep(_POLL_SECONDS)
+    os._exit(1)
 
 
 def _origin() -> Origin:
