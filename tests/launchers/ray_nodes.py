@@ -1,7 +1,9 @@
 """A Ray cluster in processes of its own: two nodes with a CPU each, of which one may die."""
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,7 +46,7 @@ class RayNodes:
       host: The address of all nodes.
     """
 
-    def __init__(self):
+    def __init__(self, **variables):
         self._folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")  # Names of sockets are short.
         self.variables = {
             **os.environ,
@@ -53,6 +55,7 @@ class RayNodes:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "disabled",
             "RAY_memory_monitor_refresh_ms": "0",  # It would kill learners where memory is scarce.
+            **variables,
         }
         self._process = subprocess.Popen(
             [sys.executable, "-c", CODE],
@@ -78,6 +81,11 @@ class RayNodes:
         self._ask("kill")
         self._has_second = False
 
+    def kill_head(self):
+        """Kills Ray's server of the cluster, which nothing of Ray survives for long."""
+        [pid] = self.processes("gcs_server")
+        os.kill(pid, signal.SIGKILL)
+
     def processes(self, *parts):
         """Ids of processes of learners and their actors whose command line has one of the parts."""
         found = []
@@ -94,6 +102,9 @@ class RayNodes:
         self._process.stdin.close()
         self._process.wait(60)
         self._process.stdout.close()
+        for pid in processes_with(self._folder):  # Ray's agents outlive a killed node for a minute.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, what):

@@ -232,6 +232,23 @@ def test_nothing_survives_a_killed_command(nodes, folder):
 
 
 @pytest.mark.slow
+def test_all_ends_with_the_head_of_the_cluster(folder, monkeypatch):
+    nodes = RayNodes(RAY_gcs_rpc_server_reconnect_timeout_s="5")  # By default 60.
+    for name, value in nodes.variables.items():
+        monkeypatch.setenv(name, value)
+    try:
+        nodes.add_second()
+        with train_on_ray(folder, ENDLESS, "--restarts=1") as command:
+            wait_for_checkpoint(folder, command)
+            nodes.kill_head()
+            assert command.wait() == 1
+            assert "GCS may have been killed" in command.printed()
+        assert is_true_soon(lambda: not nodes.processes())
+    finally:
+        nodes.close()
+
+
+@pytest.mark.slow
 def test_a_signal_while_places_are_looked_for_ends_the_command(nodes, folder):
     with train(folder, "--cluster=ray", "--workers=4", "--start-timeout=600") as command:
         command.wait_for_line("Waiting up to")
