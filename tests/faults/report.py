@@ -57,6 +57,8 @@ ASKED = {
     "test_lost_learners": "learners of one run killed, stopped, cut off (interface of a network namespace "
     "down), 20 each: no process left after 30 s, named with the cause once, exit code 75, resumed equal to "
     "a run that was never disturbed; signals to any command; 20 starts of 4 learners",
+    "test_lost_nodes": "a node of a Ray cluster killed 20 times: no process left after 30 s, its learner "
+    "named once, exit code 75, resumed",
     "test_soak": "CartPole with p(crash) 1e-4 a step, 1e-3 a reset, p(stall) 5e-4 a step, restarted: at "
     "least 450, at most 10 % more steps than without",
     "test_leaks": "300 create, step, close cycles, 300 with a crash, 300 restarts: 0 descriptors, "
