@@ -183,20 +183,28 @@ class Update:
         Returns:
           The end, and the gradients of the last minibatch by name.
         """
+        num_minibatches = task.minibatches.shape[0]
         if self._reducer.compiles:
-            return self._run(task, start, task.minibatches.shape[0])
-        return (
-            self._run_epochs(task, start)
-            if self._reduces_weights
-            else self._run_together(task, start)
-        )
+            return self._run(task, start, num_minibatches)
+        if self._reduces_weights:
+            return self._run_epochs(task, start)
+        if self._compiles:
+            return self._run_together(task, start)
+        return self._run(task, start, num_minibatches, self._reducer)
 
-    def _run(self, task: Task, start: Position, end: int | tf.Tensor) -> tuple[Position, Tensors]:
-        """Trains on minibatches from a position to an index, on this learner's gradients."""
+    def _run(
+        self,
+        task: Task,
+        start: Position,
+        end: int | tf.Tensor,
+        reducer: Reducer = SINGLE_LEARNER,
+    ) -> tuple[Position, Tensors]:
+        """Trains on minibatches from a position to an index, on the gradients of all of a reducer."""
 
         def one_minibatch(position: Position, _: Tensors) -> tuple[Position, Tensors]:
-            gradients, metrics = self._compute(task, position.index)
-            return self._apply(task, position, gradients, metrics["approx_kl"], metrics), gradients
+            own, metrics = self._compute(task, position.index)
+            gradients, approx_kl = reducer.mean((own, metrics["approx_kl"]))
+            return self._apply(task, position, gradients, approx_kl, metrics), gradients
 
         zeros = {name: tf.zeros_like(variable) for name, variable in self._variables.items()}
         position, gradients = tf.while_loop(
@@ -230,7 +238,7 @@ class Update:
         return position, gradients
 
     def _run_together(self, task: Task, start: Position) -> tuple[Position, Tensors]:
-        """Trains one of several learners on the gradients of all.
+        """Trains one of several learners on the gradients of all, with compiled programs.
 
         What follows a reduction and what leads to the next one are one program: calling a compiled
         program takes as long as a minibatch of a small network.
@@ -251,9 +259,8 @@ class Update:
             # After the last one, for nothing.
             return position, *compute(task, tf.minimum(position.index, num_minibatches - 1))
 
-        if self._compiles:
-            compute = tf.function(compute, jit_compile=True, autograph=False)
-            follow = tf.function(follow, jit_compile=True, autograph=False)
+        compute = tf.function(compute, jit_compile=True, autograph=False)
+        follow = tf.function(follow, jit_compile=True, autograph=False)
 
         def one_minibatch(
             position: Position, own: tf.Tensor, _: tf.Tensor, metrics: Tensors

@@ -237,11 +237,12 @@ def test_gradients_are_reduced_before_they_are_clipped_and_applied():
     np.testing.assert_allclose(loss.weights, change, rtol=1e-3)
 
 
-def test_learners_apply_the_same_gradients():
+@pytest.mark.parametrize("compiles", [True, False])
+def test_learners_apply_the_same_gradients(compiles):
     batches, group = [make_batch(8, seed) for seed in (0, 1)], LearnerGroup()
     losses = [Regression() for _ in batches]
     updates = [
-        make_update(loss, epochs=2, reducer=reducer)
+        make_update(loss, epochs=2, reducer=reducer, compiles=compiles)
         for loss, reducer in zip(losses, group.reducers, strict=True)
     ]
     rows = updates[0].shuffle(8).numpy()
@@ -254,6 +255,13 @@ def test_learners_apply_the_same_gradients():
     for loss in losses:
         np.testing.assert_allclose(loss.weights, parameters[:3], atol=1e-5)
         np.testing.assert_allclose(loss.bias, parameters[3], atol=1e-5)
+
+
+def test_a_minibatch_that_is_not_compiled_is_computed_once():
+    loss = Regression()
+    update = make_update(loss, epochs=2, reducer=PlainGraphReducer(), compiles=False)
+    tf.function(lambda: update.run(make_batch(12), START), autograph=False)()
+    np.testing.assert_array_equal(loss.seen[:12], 2)
 
 
 def test_learners_draw_numbers_for_all():
