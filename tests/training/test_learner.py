@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
 from agents.backends.backend import make_backend
@@ -58,6 +59,16 @@ def test_an_iteration_is_one_graph_call_for_every_rollout_length(learner):
         executions[length] = sorted(name for name in names if name not in graphs)
     assert executions[8] == executions[32]
     assert len(executions[8]) < 30  # The results are read.
+
+
+def test_learning_begins_after_the_clock_is_read():
+    # Executors with threads, as of all convolutions, would begin at once.
+    learner, given = make_learner(make_random_env), []
+    train = learner._algorithm.train
+    learner._algorithm.train = lambda rollout: given.append(rollout) or train(rollout)
+    learner.iterate()
+    for leaf in tf.nest.flatten(given[0]):
+        assert [before.type for before in leaf.op.control_inputs] == ["Timestamp"]
 
 
 def test_only_the_first_iteration_compiles(learner):
