@@ -3,12 +3,13 @@
 Each contestant has a process of its own, so that TensorFlow and PyTorch do not compete for threads
 and memory, and each can choose its thread counts. A contestant is a generator function: it prepares
 its workload, yields a function that measures it, and cleans up. That function takes the seconds to
-measure for, and returns a figure, or a figure and a note.
+measure for, and returns a figure, a figure and a note, or a `Measurement`.
 
     {"function": "module:name", "settings": {...}, "cores": [0, 1]}  -->
                                                        <--  {"ready": true}
     {"seconds": 1.0}                                   -->
-                                                       <--  {"value": 12.5, "note": "..."}
+                                                       <--  {"value": 12.5, "note": "...",
+                                                             "parts": {"ms update": 80.0}}
 
 A failure is answered by {"error": "..."}; at the end of its input the process cleans up and exits.
 """
@@ -21,9 +22,25 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
-Measure = Callable[[float], float | tuple[float, str]]
+
+class Measurement(NamedTuple):
+    """What a contestant measures in a round.
+
+    Attributes:
+      value: The figure.
+      note: A remark on it, which may be empty.
+      parts: Further numbers by unit and name, such as `ms update`.
+    """
+
+    value: float
+    note: str = ""
+    parts: Mapping[str, float] = {}
+
+
+Measure = Callable[[float], float | tuple[float, str] | Measurement]
 
 
 def rate(work: Callable[[], object], amount: float) -> Callable[[float], float]:
@@ -74,8 +91,8 @@ def main() -> None:
             answer(ready=True)
             for line in sys.stdin:
                 result = measure(json.loads(line)["seconds"])
-                value, note = result if isinstance(result, tuple) else (result, "")
-                answer(value=value, note=note)
+                measurement = Measurement(*(result if isinstance(result, tuple) else (result,)))
+                answer(**measurement._asdict())
     except BaseException as error:
         reason = " ".join(str(error).split())
         answer(error=f"{type(error).__name__}: {reason}" if reason else type(error).__name__)

@@ -107,7 +107,9 @@ def _case_rows(case: str, entry: Entry) -> list[str]:
         ratio = scalar(entry, f"ratio_{name}")
         numbers = (figure["median"], figure["min"], figure["max"])
         cells = [case, name, *map(format_number, numbers), figure["unit"]]
-        cells += ["" if ratio is None else f"{format_number(ratio)}x", figure.get("note", "")]
+        parts = [f"{format_number(part)} {key}" for key, part in figure.get("parts", {}).items()]
+        notes = "; ".join(filter(None, [figure.get("note", ""), ", ".join(parts)]))
+        cells += ["" if ratio is None else f"{format_number(ratio)}x", notes]
         rows.append("| " + " | ".join(cells) + " |")
     limit, share = scalar(entry, LIMIT), scalar(entry, "of_limit")
     if limit is not None and share is not None:

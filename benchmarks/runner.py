@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from agents.types import PlainData
 from benchmarks.case import OURS, Case, Contestant
+from benchmarks.contestant import Measurement
 from benchmarks.machine import cores
 
 ROOT = Path(__file__).parents[1]
@@ -26,13 +27,6 @@ TIMEOUT = 600.0
 PATIENCE = 10.0  # Seconds that it may take to clean up.
 
 T = TypeVar("T")
-
-
-class Answer(NamedTuple):
-    """A figure and a note, which may be empty."""
-
-    value: float
-    note: str
 
 
 @dataclass
@@ -44,12 +38,14 @@ class Outcome:
       figures: One figure per round, by the name of the contestant; none of those that failed.
       notes: Notes on the measurements, by the name of the contestant.
       left_out: Reasons why contestants failed, by name.
+      parts: Further numbers by name, a dictionary per round, by the name of the contestant.
     """
 
     case: Case
     figures: dict[str, list[float]]
     notes: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[Mapping[str, float]]] = field(default_factory=dict)
 
 
 class ContestantError(Exception):
@@ -94,14 +90,21 @@ def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outc
     if OURS not in outcome.left_out:
         outcome.figures = {name: [answers[name].value for answers in rounds] for name in processes}
         outcome.notes = {name: note for name in processes if (note := rounds[-1][name].note)}
+        outcome.parts = {name: [answers[name].parts for answers in rounds] for name in processes}
     return outcome
 
 
 class ContestantProcess:
     """The parent's side of a contestant's process; see `benchmarks.contestant` for the protocol."""
 
-    def __init__(self, contestant: Contestant):
-        """Starts the process, which begins to prepare the workload."""
+    def __init__(self, contestant: Contestant, own_session: bool = True):
+        """Starts the process, which begins to prepare the workload.
+
+        Args:
+          contestant: What it runs.
+          own_session: Whether it gets a session, so that it can be killed together with its child
+            processes. Linux schedules sessions apart: processes that yield to each other share one.
+        """
         self._errors = tempfile.TemporaryFile()
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
@@ -110,7 +113,7 @@ class ContestantProcess:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={**os.environ, "PYTHONPATH": path},
-            start_new_session=True,  # So that it can be killed together with its child processes.
+            start_new_session=own_session,
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
@@ -121,11 +124,10 @@ class ContestantProcess:
         """Waits until the contestant is prepared; raises ContestantError if it fails."""
         self._receive()
 
-    def measure(self, seconds: float) -> Answer:
+    def measure(self, seconds: float) -> Measurement:
         """Measures the contestant once; raises ContestantError if it fails."""
         self._send({"seconds": seconds})
-        message = self._receive()
-        return Answer(message["value"], message["note"])
+        return Measurement(**self._receive())
 
     def close(self) -> None:
         """Terminates the process and its child processes."""
@@ -135,6 +137,7 @@ class ContestantProcess:
             self._process.wait(PATIENCE)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
         self._process.wait()
         self._stdout.close()
         self._errors.close()

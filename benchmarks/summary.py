@@ -22,9 +22,10 @@ class _Statistics(TypedDict):
 
 
 class Figure(_Statistics, total=False):
-    """Statistics of a contestant over the rounds, with a `note` where it has one."""
+    """Statistics of a contestant over the rounds, with a `note` and medians of parts if there are."""
 
     note: str
+    parts: dict[str, float]
 
 
 # A case in the JSON file: figures by contestant, and numbers such as `ratio_PEER` and `of_limit`.
@@ -45,7 +46,8 @@ def summarize(outcome: Outcome) -> Entry:
     unit, rounds = outcome.case.unit, dict(outcome.figures)
     limit = rounds.pop(LIMIT, None)
     figures = {
-        name: describe(values, unit, outcome.notes.get(name)) for name, values in rounds.items()
+        name: describe(values, unit, outcome.notes.get(name), outcome.parts.get(name, ()))
+        for name, values in rounds.items()
     }
     for name, variant in _better_variants(figures).items():
         note = f"with {variant.removeprefix(f'{name}-')}"
@@ -62,15 +64,26 @@ def summarize(outcome: Outcome) -> Entry:
     return entry
 
 
-def describe(values: Sequence[float], unit: str, note: str | None = None) -> Figure:
-    """Returns the median, minimum and maximum, rounded to 4 digits."""
+def describe(
+    values: Sequence[float],
+    unit: str,
+    note: str | None = None,
+    parts: Sequence[Mapping[str, float]] = (),
+) -> Figure:
+    """Returns the median, minimum and maximum, rounded to 4 digits, and the medians of parts."""
     figure: Figure = {
         "median": round(statistics.median(values), 4),
         "min": round(min(values), 4),
         "max": round(max(values), 4),
         "unit": unit,
     }
-    return {**figure, "note": note} if note else figure
+    if note:
+        figure["note"] = note
+    if parts and parts[0]:
+        figure["parts"] = {
+            name: round(statistics.median(each[name] for each in parts), 4) for name in parts[0]
+        }
+    return figure
 
 
 def figures_of(entry: Entry) -> dict[str, Figure]:

@@ -12,6 +12,7 @@ def section(suite="stepping", median=24.0):
             "max": 3.0,
             "unit": "steps/s",
             "note": "a note",
+            "parts": {"ms update": 8.125, "sums": 100},
         },
         "ratio_AsyncVectorEnv": median / 2,
         "limit": 30.0,
@@ -35,8 +36,9 @@ def test_sections_have_figures_targets_and_contestants_left_out(tmp_path):
     text = path.read_text()
     assert "| Pendulum-v1/process/32 | ours | 24 | 1.5 | 123,456 | steps/s |  |  |" in text
     assert (
-        "| Pendulum-v1/process/32 | AsyncVectorEnv | 2 | 1 | 3 | steps/s | 12x | a note |" in text
-    )
+        "| Pendulum-v1/process/32 | AsyncVectorEnv | 2 | 1 | 3 | steps/s | 12x "
+        "| a note; 8.12 ms update, 100 sums |"
+    ) in text
     assert "| Pendulum-v1/process/32 | limit | 30 | | | steps/s | 80 % of it | |" in text
     assert "| Pendulum-v1/process/32 | `ratio_AsyncVectorEnv` | >= 12 | 16 | 12 | holds |" in text
     assert "| Pendulum-v1/process/32 | `of_limit` | >= 0.85 | 0.95 | 0.8 | MISSED |" in text

@@ -20,6 +20,13 @@ def test_contestants_take_turns_after_a_warm_up_round(make_case, tmp_path):
     assert sorted(lines[6:]) == ["a closed", "b closed"]
 
 
+def test_contestants_may_measure_parts(make_case, tmp_path):
+    other = ("succeeds", {"log": str(tmp_path / "log"), "name": "b"})
+    outcome = run_case(make_case(ours="has_parts", Peer=other))
+    assert outcome.figures["ours"] == [0.5, 0.5] and outcome.notes["ours"] == "a note"
+    assert outcome.parts == {"ours": [{"ms update": 1.0}] * 2, "Peer": [{}] * 2}
+
+
 def test_contestants_that_fail_are_left_out_with_their_reasons(make_case, tmp_path):
     succeeds = ("succeeds", {"log": str(tmp_path / "log"), "name": "a"})
     failing = ("not_installed", "raises_later", "dies", "dies_with_a_fork_that_holds_the_pipe")

@@ -28,6 +28,15 @@ def test_figures_are_median_minimum_and_maximum():
     assert peers(entry) == ["Peer"]
 
 
+def test_parts_are_medians_over_the_rounds():
+    measured = outcome(ours=[1.0, 2.0, 3.0], Peer=[1.0, 1.0, 1.0])
+    measured.parts["ours"] = [{"ms update": 9.0}, {"ms update": 1.0}, {"ms update": 2.0}]
+    measured.parts["Peer"] = [{}, {}, {}]
+    entry = summarize(measured)
+    assert entry["ours"]["parts"] == {"ms update": 2.0}
+    assert "parts" not in entry["Peer"]
+
+
 @pytest.mark.parametrize(
     ("unit", "ratio"), [("steps/s", 2.5), ("ms", 0.4), ("s", 0.4), ("MB", 2.5), ("%", 2.5)]
 )
