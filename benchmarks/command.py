@@ -12,6 +12,7 @@ load of the whole machine.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import shlex
 import sys
@@ -20,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from benchmarks.case import OURS
-from benchmarks.machine import machine, versions
+from benchmarks.machine import load_average, machine, versions
 from benchmarks.report import Section, format_number, write_markdown
 from benchmarks.runner import run_case
 from benchmarks.suites import SUITES
@@ -34,25 +35,34 @@ def main() -> None:
     start = time.monotonic()
     results: dict[str, Mapping[str, Entry]] = {}
     for name in list(SUITES) if options.suite == "all" else [options.suite]:
-        if section := run_suite(name, options.quick, options.only):
+        load = load_average()  # Of other programs, before this one adds to it.
+        if section := run_suite(name, options.quick, options.only, options.rounds):
             results[section.suite] = section.results
             # After every suite, since a later one may fail or be interrupted after many minutes.
-            write(section, results, options)
+            write(section, results, options, load)
     log(f"{time.monotonic() - start:.0f} seconds in total")
     if not any(results.values()):
         sys.exit("error: nothing could be measured; see above")
 
 
 def write(
-    section: Section, results: Mapping[str, Mapping[str, Entry]], options: argparse.Namespace
+    section: Section,
+    results: Mapping[str, Mapping[str, Entry]],
+    options: argparse.Namespace,
+    load: float,
 ) -> None:
     """Writes a suite to the files of the options; the JSON file gets all results so far."""
     if options.json:
         options.json.write_text(json.dumps(results, indent=2) + "\n")
+    command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
+    date = time.strftime("%Y-%m-%d")
+    origin = f"`{command}` on {date}, {machine()}, load average {load:.1f} before"
     if options.markdown:
-        command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
-        origin = f"`{command}` on {time.strftime('%Y-%m-%d')}, {machine()}"
         write_markdown(options.markdown, [section], origin, versions())
+    if options.guide and section.suite == "distributed":
+        from benchmarks.scaling_guide import write_guide
+
+        write_guide(options.guide, section.results, origin)
     if options.plot and section.results:
         from benchmarks.plots import plot_suite
 
@@ -60,14 +70,22 @@ def write(
         log(f"plot: {path}")
 
 
-def run_suite(name: str, quick: bool, only: str = "") -> Section | None:
-    """Measures the cases of a suite whose names contain `only`; returns None if there are none."""
+def run_suite(name: str, quick: bool, only: str = "", rounds: int | None = None) -> Section | None:
+    """Measures the cases of a suite whose names contain `only`; returns None if there are none.
+
+    Args:
+      name: The suite.
+      quick: Whether to measure fewer cases, in fewer and shorter rounds.
+      only: Part of the names of the cases.
+      rounds: Number of rounds; by default what each case says.
+    """
     suite = SUITES[name]
     results: dict[str, Entry] = {}
     left_out = []
     cases = [case for case in suite.cases(quick) if only in case.name]
     for case in cases:
         log(f"{name} {case.name}")
+        case = dataclasses.replace(case, rounds=rounds or case.rounds)
         outcome = run_case(case, log)
         if outcome.figures:
             results[case.name] = summarize(outcome)
@@ -110,9 +128,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="measure fewer cases, in fewer and shorter rounds"
     )
+    parser.add_argument(
+        "--rounds", type=int, metavar="N", help="rounds of every case (default: what each says)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="folder for a plot of every suite")
     parser.add_argument(
         "--markdown", type=Path, metavar="FILE", help="file for the tables, such as BENCHMARKS.md"
+    )
+    parser.add_argument(
+        "--guide",
+        type=Path,
+        metavar="FILE",
+        help="page with tables of the suite distributed, docs/guides/scaling.md",
     )
     return parser

@@ -13,6 +13,7 @@ from benchmarks.environments import constructors
 
 if TYPE_CHECKING:
     import agents
+    from agents.learning.reduction import Reducer
     from agents.settings.config import Config
     from agents.training.learner import Learner
 
@@ -52,23 +53,35 @@ def make_config(settings: PPOSettings, **others: str | int) -> Config:
 
 
 @contextlib.contextmanager
-def learner(config: Config) -> Iterator[Learner]:
-    """Makes a learner as `agents.train` does, ready for `iterate()`."""
+def learner(
+    config: Config, num_learners: int = 1, make_reducer: Callable[[], Reducer] | None = None
+) -> Iterator[Learner]:
+    """Makes a learner as `agents.train` does, ready for `iterate()`.
+
+    Args:
+      config: The experiment, of all learners together.
+      num_learners: How many there are.
+      make_reducer: Makes what combines them, once TensorFlow has started; by default nothing does.
+    """
     from agents.backends.backend import make_backend
     from agents.tensorflow_setup import start_tensorflow
 
     backend = make_backend(config)
     spec = backend.check()
     with contextlib.ExitStack() as stack:
-        train_envs = backend.make(spec, config.num_envs, training=True)
+        train_envs = backend.make(spec, config.num_envs // num_learners, training=True)
         stack.enter_context(contextlib.closing(train_envs))
         eval_envs = backend.make(spec, config.eval_episodes)
         stack.enter_context(contextlib.closing(eval_envs))
         start_tensorflow(config.threads)
+        from agents.learning.reduction import SINGLE_LEARNER
         from agents.training.algorithms import find_algorithm
         from agents.training.learner import Learner
 
-        learner = Learner(train_envs, eval_envs, find_algorithm(config.algorithm), config)
+        reducer = make_reducer() if make_reducer else SINGLE_LEARNER
+        algorithm = find_algorithm(config.algorithm)
+        learner = Learner(train_envs, eval_envs, algorithm, config, reducer)
+        reducer.copy_from_chief(learner.variables())
         learner.begin_episodes()
         yield learner
 

@@ -34,6 +34,11 @@ def machine() -> str:
     return ", ".join([*parts, f"Python {platform.python_version()}"])
 
 
+def load_average() -> float:
+    """Returns how many processes wanted to run in the last minute, on average."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+
 def versions() -> dict[str, str]:
     """Returns the versions of the compared packages and their dependencies that are installed."""
     found = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from benchmarks import goals, memory, scaling, startup, stepping, training, update
+from benchmarks import distributed, goals, memory, scaling, startup, stepping, training, update
 from benchmarks.case import Case
 
 
@@ -32,4 +32,5 @@ SUITES: Mapping[str, Suite] = {
     "memory": memory,
     "scaling": scaling,
     "goals": goals,
+    "distributed": distributed,
 }

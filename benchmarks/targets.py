@@ -74,4 +74,7 @@ TARGETS = (
     Target("memory", "Pendulum-v1/parent/8", "median", AT_MOST, 1000, 800),
     Target("goals", "Pendulum-v1/tf/to -200", "median", AT_MOST, 12, None),
     Target("goals", "HalfCheetah-v5/process/1M steps", "median", AT_MOST, 90, None),
+    Target("distributed", "nature/weak", "ratio_1 learner", AT_LEAST, 0.95, None),
+    Target("distributed", "reductions/learners/2", "ratio_ring", AT_LEAST, 3, None),
+    Target("distributed", "reductions/learners/2", "ratio_TensorFlow", AT_LEAST, 3, None),
 )

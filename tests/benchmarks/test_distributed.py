@@ -1,0 +1,124 @@
+import contextlib
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks import distributed
+from benchmarks.communication import messages
+from benchmarks.contestant import Measurement
+from benchmarks.relay import DIRECT, Link
+from benchmarks.runner import ContestantError
+from benchmarks.scaling_guide import traffic_of
+from benchmarks.team import APART, MEMORY, RING, TENSORFLOW, Team
+from benchmarks.workloads import WORKLOADS
+
+TINY = WORKLOADS["tiny"]
+
+
+def measuring(function, *settings):
+    """Context in which a contestant of the suite is ready; its first measurement compiles."""
+    return contextlib.contextmanager(function)(*settings)
+
+
+def learner_processes():
+    """Ids of the learners that this process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int(path.joinpath("stat").read_text().rpartition(")")[2].split()[1])
+            if (
+                parent == os.getpid()
+                and b"benchmarks.contestant" in (path / "cmdline").read_bytes()
+            ):
+                found.append(int(path.name))
+    return found
+
+
+def test_workloads_grow_with_the_number_of_learners():
+    one, four = TINY.config(1), TINY.config(4)
+    assert (four.num_envs, four.minibatch_size) == (4 * one.num_envs, 4 * one.minibatch_size)
+    assert four.rollout_length == one.rollout_length
+    assert TINY.minibatches == 4 and TINY.steps == 16
+    for name, workload in WORKLOADS.items():
+        assert workload.steps % workload.minibatch_size == 0, name
+
+
+def test_parts_of_iterations_are_measured():
+    with measuring(distributed.speed, "tiny", 2, MEMORY) as measure:
+        assert len(learner_processes()) == 2
+        measure(0.0)
+        speed, note, parts = measure(0.05)
+    assert learner_processes() == [] and not note
+    # A sum for each minibatch, and some for the statistics of all learners.
+    assert TINY.minibatches < parts["sums"] < TINY.minibatches + 20
+    assert parts["gathers"] == 2
+    assert 0 < parts["ms reductions"] < parts["ms update"]
+    milliseconds = 1e3 * 2 * TINY.steps / speed
+    assert parts["ms collecting"] + parts["ms update"] < milliseconds * 1.5
+
+
+def test_relays_delay_every_message(monkeypatch):
+    monkeypatch.setattr(distributed, "LINKS", {"direct": DIRECT, "20 ms": Link(0.02)})
+    with measuring(distributed.updates_through_relays, "tiny", 2, "relays") as measure:
+        measure(0.0)
+        value, _, parts = measure(0.0)
+    number, _ = messages(traffic_of(parts), num_learners=2)
+    assert number > 10
+    assert value == parts["ms at direct"]
+    # Learners may be a message apart.
+    assert parts["ms at 20 ms"] >= 20 * (number - 1)
+
+
+def test_reductions_are_measured_by_size():
+    with measuring(distributed.reductions, 2, MEMORY) as measure:
+        measure(0.0)
+        value, _, parts = measure(0.0)
+    assert value == parts["ms at 40 kB"]
+    assert 0 < parts["ms at 1 kB"] < parts["ms at 8 MB"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", [RING, TENSORFLOW])
+def test_reductions_are_measured_in_rings(transport):
+    with measuring(distributed.reductions, 3, transport) as measure:
+        measure(0.0)
+        _, _, parts = measure(0.0)
+    assert 0 < parts["ms at 1 kB"] < parts["ms at 8 MB"]
+
+
+@pytest.mark.slow
+def test_reductions_pass_relays(monkeypatch):
+    monkeypatch.setattr(distributed, "LINKS", {"direct": DIRECT, "10 ms": Link(0.01)})
+    with measuring(distributed.reductions_through_relays, 3) as measure:
+        measure(0.0)
+        _, _, parts = measure(0.0)
+    assert parts["ms of 40 kB at 10 ms"] >= 4 * 10 * 0.9  # Of each message of a learner.
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize("transport, reduce_every", [(APART, "minibatch"), (MEMORY, "epoch")])
+def test_learners_with_a_core_each(transport, reduce_every):
+    with measuring(distributed.iteration, "tiny", 2, transport, reduce_every) as measure:
+        measure(0.0)
+        cores = [os.sched_getaffinity(process) for process in learner_processes()]
+        assert sorted(cores, key=min) == [{core} for core in sorted(os.sched_getaffinity(0))[:2]]
+        _, _, parts = measure(0.05)
+    # Epochs and statistics; gradients would be as many as minibatches.
+    assert parts.get("sums", 0) < TINY.minibatches + 10
+
+
+def test_a_learner_that_fails_ends_the_team():
+    settings = {"network": "unknown", "reduce_every": "minibatch"}
+    with pytest.raises(ContestantError, match="KeyError: 'unknown'"):
+        Team("benchmarks.team_member:iterations", settings, 2, APART)
+    assert learner_processes() == []
+
+
+def test_reductions_are_those_of_the_learner_that_waits_least():
+    measured = [
+        Measurement(10.0, parts={"ms update": 8.0, "ms reductions": 5.0}),
+        Measurement(12.0, parts={"ms update": 9.0, "ms reductions": 3.0}),
+    ]
+    assert distributed.combine(measured) == (11.0, {"ms update": 8.0, "ms reductions": 3.0})
