@@ -37,10 +37,13 @@ class GroupReducer(Reducer):
 
     def mean(self, tensors: Structure) -> Structure:
         """See `Reducer`."""
-        return self._combine(
-            tensors,
-            lambda *arrays: self._exchange.sum(arrays) / arrays[0].dtype.type(self.num_learners),
-        )
+
+        def mean(*arrays: np.ndarray) -> np.ndarray:
+            total = self._exchange.sum(arrays)
+            total /= self.num_learners
+            return total
+
+        return self._combine(tensors, mean)
 
     def sum(self, tensors: Structure) -> Structure:
         """See `Reducer`."""

@@ -66,8 +66,10 @@ class SharedExchange(Exchange):
         step = SLOT_BYTES // flat.itemsize
         for start in range(0, flat.size, step):
             part = flat[start : start + step]
-            slots = self._swap(part.view(np.uint8))
-            np.sum(slots.view(flat.dtype), axis=0, out=part)
+            first, *others = self._swap(part.view(np.uint8)).view(flat.dtype)
+            part[:] = first
+            for other in others:  # Half the time of `np.sum` along this axis.
+                part += other
         return flat
 
     def gather(self, data: np.ndarray) -> np.ndarray:
