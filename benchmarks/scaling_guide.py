@@ -127,10 +127,13 @@ def traffic_of(parts: Mapping[str, float]) -> Traffic:
 def plot_model(results: Results, local: Network) -> Figure:
     """Plots modelled and measured speeds over the number of learners, a panel per network."""
     shown = trainings(results)
-    plot = Figure(figsize=(4 * len(shown), 4), layout="constrained")
-    panels = plot.subplots(1, len(shown), squeeze=False)[0]
+    num_rows = -(-len(shown) // 3)
+    plot = Figure(figsize=(10, 3.5 * num_rows), layout="constrained")
+    panels = plot.subplots(num_rows, 3, squeeze=False).flatten()
+    for panel in panels[len(shown) :]:
+        panel.set_visible(False)
     learners = [2**power for power in range(MAX_LEARNERS.bit_length())]
-    for panel, training in zip(panels, shown, strict=True):
+    for panel, training in zip(panels, shown, strict=False):
         ideal = [number * training.steps / training.computing for number in learners]
         panel.plot(learners, ideal, ":", color="#a9b0bb", label="no communication")
         for rate, bits in RATES.items():
