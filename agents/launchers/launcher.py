@@ -38,6 +38,9 @@ _ECHO_SECONDS = 0.05
 
 _POLL_SECONDS = 0.05
 
+# What a learner reports when all is done, and saved.
+DONE = "done"
+
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
@@ -106,6 +109,7 @@ class LocalProcess:
         self._show = show or self._print
         self.failure = ""
         self.loss: Loss | None = None
+        self._is_done = False
         self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
         self._monitor = HeartbeatMonitor(self._limit)
         pipe = self._monitor.pipe
@@ -138,11 +142,15 @@ class LocalProcess:
         """See `LearnerProcess`."""
         code = self._process.poll()
         for line in self._monitor.poll():
-            self.loss = Loss(*json.loads(line))
+            if line == DONE:
+                self._is_done = True
+            else:
+                self.loss = Loss(*json.loads(line))
         if code is None and self._monitor.is_silent and not self.failure:
             self.failure = f"has not answered for {self._limit:g} s"
             self.kill()
-        return code
+        # Its interpreter gives no signs of life while it ends, which takes long on a busy machine.
+        return 0 if self._is_done and code == -signal.SIGKILL else code
 
     def send_signal(self, signum: int) -> None:
         """See `LearnerProcess`."""

@@ -17,6 +17,7 @@ from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, UsageError
 from agents.launchers.launcher import (
+    DONE,
     LearnerProcess,
     LocalProcess,
     start_on_this_machine,
@@ -198,7 +199,11 @@ def main() -> None:
     """Runs a learner whose task is given on standard input."""
     task = json.load(sys.stdin)
     sys.stdin = open(os.devnull)  # noqa: SIM115 - As long as the process.
-    run(lambda arguments: _learn(task), [])
+    try:
+        run(lambda arguments: _learn(task), [])
+        report(DONE)
+    finally:
+        gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
 
 
 def _learn(task: dict[str, Any]) -> None:
@@ -222,7 +227,6 @@ def _learn(task: dict[str, Any]) -> None:
             for _ in train(config, group=group):
                 pass
     except LearnerLostError as error:
-        gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(_report_lost(error)) from None
     except (KeyboardInterrupt, NonFiniteError, UsageError) as error:
         if not task["is_quiet"]:

@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from agents.distributed.cluster import Address
+from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, USAGE_ERROR
 from agents.launchers import launcher
 from agents.launchers.launcher import Loss, supervise
@@ -232,3 +234,23 @@ def test_what_was_started_ends_when_watching_fails():
     with pytest.raises(ZeroDivisionError):
         run(learners)
     assert learners[0].was_killed
+
+
+# Processes.
+
+
+@pytest.mark.parametrize(("reports", "code"), [("", -signal.SIGKILL), ("done", 0)])
+def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, code, monkeypatch):
+    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 1.5)
+    falls_silent = (
+        "import os, signal, sys; sys.path[:] = {path!r}; "
+        "from agents.processes.heartbeat import report, start_heartbeat; start_heartbeat({pipe}); "
+        f"report('{reports}'); os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", falls_silent)
+    place = Place(0, 1, Address("127.0.0.1", 0), "127.0.0.1")
+    process = launcher.LocalProcess({"config": {"start_timeout": 1.0}}, place, is_quiet=False)
+    while process.poll() is None:
+        time.sleep(0.05)
+    assert process.poll() == code
+    assert process.failure == "has not answered for 1.5 s"
