@@ -115,5 +115,5 @@ def _seats(
 def free_ports(count: int) -> list[int]:
     """Returns ports that no program listens at just now."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        sockets = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]

@@ -38,6 +38,8 @@ METHODS = {"listen", "bind", "create_server"}  # Of sockets, whatever their name
 # File and call: reason.
 EXCEPTIONS = {
     ("agents/distributed/cluster.py", ".create_server("): "Of learners, at the given interface.",
+    ("benchmarks/relay.py", ".create_server("): "Between learners, at the given interface.",
+    ("benchmarks/team.py", ".create_server("): "To find free ports of the loopback interface.",
     ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
     ("agents/shared_memory/plain_messages.py", "pickle.Unpickler"): "Admits plain data only.",
     ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",

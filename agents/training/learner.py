@@ -252,8 +252,7 @@ class Learner:
         if not self._is_one_program:
             with tf.control_dependencies(tf.nest.flatten(rollout)):
                 collected = tf.timestamp()
-            # Otherwise an executor with threads learns before it looks at the clock.
-            with tf.control_dependencies([collected]):
+            with tf.control_dependencies([collected]):  # An executor with threads learns after it.
                 rollout = tf.nest.map_structure(tf.identity, rollout)
         before = self._values() if self._skips_nonfinite else {}
         report = self._algorithm.train(rollout)

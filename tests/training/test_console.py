@@ -1,3 +1,4 @@
+import contextlib
 import fcntl
 import io
 import pty
@@ -85,19 +86,28 @@ def test_shows_a_long_evaluation_on_a_terminal(monkeypatch):
     console.close()
 
 
+def _read_all(shown):
+    """Bytes that a terminal was given, in however many parts, once nobody writes to it."""
+    parts = []
+    with contextlib.suppress(OSError):  # Linux's end of a terminal.
+        while part := shown.read(100_000):
+            parts.append(part)
+    return b"".join(parts)
+
+
 @pytest.mark.parametrize("width", [160, 100, 80, 60, 40, 20, 0])
 def test_the_line_fits_the_terminal_and_keeps_the_bar(monkeypatch, width):
     """A width of 0 is that of a terminal that does not say; 80 is as good as any."""
     parent, child = pty.openpty()
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
-    with open(child, "w") as terminal, open(parent, "rb") as shown:
+    with open(child, "w") as terminal, open(parent, "rb", buffering=0) as shown:
         monkeypatch.setattr(sys, "stderr", terminal)
         console = Console(100_000, 0)
         console.update(50_000, {"episode/return": -321.0})
         console.evaluated(52_000, 2_000.0, SCORE)
         console.close()
-        terminal.flush()
-        text = shown.read1(100_000).decode()
+        terminal.close()
+        text = _read_all(shown).decode()
     written = text.replace("\n", "\r").split("\r")
     lines = [line for line in written if "|" in line]
     assert any("step 52,000: evaluation -150.0" in line for line in written)
