@@ -56,13 +56,13 @@ def write(
         options.json.write_text(json.dumps(results, indent=2) + "\n")
     command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
     date = time.strftime("%Y-%m-%d")
-    origin = f"`{command}` on {date}, {machine()}, load average {load:.1f} before"
+    occasion = f"on {date}, {machine()}, load average {load:.1f} before"
     if options.markdown:
-        write_markdown(options.markdown, [section], origin, versions())
+        write_markdown(options.markdown, [section], f"`{command}` {occasion}", versions())
     if options.guide and section.suite == "distributed":
         from benchmarks.scaling_guide import write_guide
 
-        write_guide(options.guide, section.results, origin)
+        write_guide(options.guide, section.results, f"Measured {occasion}")
     if options.plot and section.results:
         from benchmarks.plots import plot_suite
 

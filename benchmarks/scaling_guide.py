@@ -69,7 +69,7 @@ def write_guide(path: Path, results: Results, origin: str) -> None:
     Args:
       path: The page.
       results: Cases of the suite by name.
-      origin: Command, date and machine.
+      origin: Date and machine.
     """
     blocks: dict[str, Callable[[], Iterator[str]]] = {
         "origin": lambda: iter([f"{origin}."]),

@@ -71,17 +71,17 @@ def page(tmp_path):
 
 
 def test_tables_are_replaced_and_the_text_between_is_kept(page, results):
-    write_guide(page, results, "`the command` on a machine")
+    write_guide(page, results, "Measured on a machine")
     text = page.read_text()
     assert "old" not in text and text.count("Between.") == len(BLOCKS) - 1
     assert text.startswith(
-        "# Scaling\n\n<!-- measured: origin -->\n\n`the command` on a machine.\n\n<!-- end -->"
+        "# Scaling\n\n<!-- measured: origin -->\n\nMeasured on a machine.\n\n<!-- end -->"
     )
     assert "| nature | 150 | 160 | 200 | 75 % | 80 % |  |  |" in text
     assert "| 64-64 | 2 | 4,000 | 3,000 | 10 | 100 | 30 | 102 | 10.5 |" in text
     assert "| 2 | 40 kB | 0.05 | 0.24 |  |" in text
     assert "*a* is 0.10 ms and *b* 8.0 Gbit/s" in text
-    write_guide(page, results, "`the command` on a machine")
+    write_guide(page, results, "Measured on a machine")
     assert page.read_text() == text
     assert "](../images/scaling.png)" in text
     image = page.parents[1] / "images" / "scaling.png"
@@ -120,8 +120,8 @@ def test_the_model_is_of_computing_and_communication(page, results):
 
 
 def test_what_was_not_measured_is_kept(page):
-    write_guide(page, {}, "`the command`")
-    assert page.read_text() == PAGE.replace("old origin", "`the command`.")
+    write_guide(page, {}, "Measured")
+    assert page.read_text() == PAGE.replace("old origin", "Measured.")
 
 
 def test_the_guide_has_all_tables():
