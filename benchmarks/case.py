@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 OURS, LIMIT = "ours", "limit"
@@ -22,12 +23,14 @@ class Contestant:
         `benchmarks.contestant`.
       settings: Keyword arguments of the function.
       cores: Number of processors it may run on; None for all.
+      tree: Checkout whose code it runs; by default the one that measures.
     """
 
     name: str
     function: str
     settings: Settings = field(default_factory=dict)
     cores: int | None = None
+    tree: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,3 +50,9 @@ class Case:
     contestants: tuple[Contestant, ...]
     rounds: int = 5
     seconds: float = 1.0
+
+    def against(self, name: str, tree: Path) -> Case:
+        """Returns the case in which ours competes with itself as of another checkout."""
+        ours = self.contestants[0]
+        other = replace(ours, name=name, tree=str(tree))
+        return replace(self, contestants=(ours, other))

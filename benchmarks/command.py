@@ -4,6 +4,10 @@ r"""Measures this library and its peers in one run, and writes BENCHMARKS.md.
     python scripts/benchmark.py --suite=all --markdown=BENCHMARKS.md \
         --json=benchmarks/benchmarks.json --plot=benchmarks
     python scripts/benchmark.py --suite=stepping --quick
+    python scripts/benchmark.py --against=HEAD~1 --suite=training
+
+The last one compares this checkout with another commit instead of with peers, after trainings of
+both have shown whether they end in the same numbers; the exit code is 1 if they do not.
 
 Peers that are not installed are left out. Nothing else should run meanwhile: figures depend on the
 load of the whole machine.
@@ -12,6 +16,7 @@ load of the whole machine.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import shlex
@@ -22,8 +27,9 @@ from pathlib import Path
 
 from benchmarks.case import OURS
 from benchmarks.machine import load_average, machine, versions
-from benchmarks.report import Section, format_number, write_markdown
-from benchmarks.runner import run_case
+from benchmarks.other_checkout import checked_out, end_in_equal_numbers
+from benchmarks.report import Section, format_number, interval, write_markdown
+from benchmarks.runner import ROOT, run_case
 from benchmarks.suites import SUITES
 from benchmarks.summary import Entry, figures_of, summarize
 
@@ -34,15 +40,20 @@ def main() -> None:
     log(machine())
     start = time.monotonic()
     results: dict[str, Mapping[str, Entry]] = {}
-    for name in list(SUITES) if options.suite == "all" else [options.suite]:
-        load = load_average()  # Of other programs, before this one adds to it.
-        if section := run_suite(name, options.quick, options.only, options.rounds):
-            results[section.suite] = section.results
-            # After every suite, since a later one may fail or be interrupted after many minutes.
-            write(section, results, options, load)
+    with contextlib.ExitStack() as stack:
+        against = stack.enter_context(checked_out(options.against)) if options.against else None
+        equal = against is None or end_in_equal_numbers(ROOT, against, log)
+        for name in list(SUITES) if options.suite == "all" else [options.suite]:
+            load = load_average()  # Of other programs, before this one adds to it.
+            if section := run_suite(name, options.quick, options.only, options.rounds, against):
+                results[section.suite] = section.results
+                # After every suite, since a later one may fail or be interrupted.
+                write(section, results, options, load)
     log(f"{time.monotonic() - start:.0f} seconds in total")
     if not any(results.values()):
         sys.exit("error: nothing could be measured; see above")
+    if against and not equal:
+        sys.exit(f"error: trainings end in other numbers than those of {against.name}; see above")
 
 
 def write(
@@ -70,7 +81,13 @@ def write(
         log(f"plot: {path}")
 
 
-def run_suite(name: str, quick: bool, only: str = "", rounds: int | None = None) -> Section | None:
+def run_suite(
+    name: str,
+    quick: bool,
+    only: str = "",
+    rounds: int | None = None,
+    against: Path | None = None,
+) -> Section | None:
     """Measures the cases of a suite whose names contain `only`; returns None if there are none.
 
     Args:
@@ -78,6 +95,7 @@ def run_suite(name: str, quick: bool, only: str = "", rounds: int | None = None)
       quick: Whether to measure fewer cases, in fewer and shorter rounds.
       only: Part of the names of the cases.
       rounds: Number of rounds; by default what each case says.
+      against: Another checkout to compare with, instead of with peers; its name is the commit's.
     """
     suite = SUITES[name]
     results: dict[str, Entry] = {}
@@ -86,6 +104,8 @@ def run_suite(name: str, quick: bool, only: str = "", rounds: int | None = None)
     for case in cases:
         log(f"{name} {case.name}")
         case = dataclasses.replace(case, rounds=rounds or case.rounds)
+        if against:
+            case = case.against(against.name, against)
         outcome = run_case(case, log)
         if outcome.figures:
             results[case.name] = summarize(outcome)
@@ -102,7 +122,7 @@ def describe(entry: Entry) -> str:
     figures = figures_of(entry)
     medians = [f"{name} {format_number(each['median'])}" for name, each in figures.items()]
     ratios = [
-        f"{key} {format_number(value)}"
+        f"{key} {format_number(value)}{interval(entry, key.removeprefix('ratio_'))}"
         for key, value in entry.items()
         if not isinstance(value, dict) and (key.startswith("ratio_") or key == "of_limit")
     ]
@@ -130,6 +150,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--rounds", type=int, metavar="N", help="rounds of every case (default: what each says)"
+    )
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compare with this commit instead of with peers"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="folder for a plot of every suite")

@@ -32,8 +32,12 @@ class FinishedProcess:
     output: str
 
 
-def run(arguments: Sequence[str]) -> FinishedProcess:
+def run(arguments: Sequence[str], folder: Path | None = None) -> FinishedProcess:
     """Runs Python with these arguments.
+
+    Args:
+      arguments: Those after `python`.
+      folder: Its working directory, where modules are looked for first; by default ours.
 
     Raises:
       RuntimeError: The exit code is not 0; the message has the `error:` line of its stderr, or else
@@ -41,7 +45,9 @@ def run(arguments: Sequence[str]) -> FinishedProcess:
     """
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         started, start = time.time(), time.monotonic()
-        process = subprocess.Popen([sys.executable, *arguments], stdout=output, stderr=errors)
+        process = subprocess.Popen(
+            [sys.executable, *arguments], stdout=output, stderr=errors, cwd=folder
+        )
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.monotonic() - start
         process.returncode = os.waitstatus_to_exitcode(status)

@@ -16,8 +16,9 @@ HEADER = """\
 # Benchmarks
 
 Written by `scripts/benchmark.py`; the last sections are written by hand and kept when it runs again. Contestants are
-measured in turns in the same run, each in a process of its own, ours first; what counts is the median over the rounds.
-A ratio is the median of the rounds' ratios: for speeds and times, how many times as fast as the peer we are."""
+measured in turns in the same run, each in a process of its own; what counts is the median over the rounds. A ratio is
+the median of the rounds' ratios, with its 95 % bootstrap interval: for speeds and times, how many times as fast as the
+peer we are."""
 BY_HAND = """\
 ## Gain of each optimization
 
@@ -101,6 +102,14 @@ def format_number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def interval(entry: Entry, peer: str) -> str:
+    """Formats the interval of the ratio to a peer, such as ` (0.98 to 1.03)`; empty without one."""
+    low, high = scalar(entry, f"low_{peer}"), scalar(entry, f"high_{peer}")
+    if low is None or high is None:
+        return ""
+    return f" ({format_number(low)} to {format_number(high)})"
+
+
 def _case_rows(case: str, entry: Entry) -> list[str]:
     rows, figures = [], figures_of(entry)
     for name, figure in figures.items():
@@ -109,7 +118,7 @@ def _case_rows(case: str, entry: Entry) -> list[str]:
         cells = [case, name, *map(format_number, numbers), figure["unit"]]
         parts = [f"{format_number(part)} {key}" for key, part in figure.get("parts", {}).items()]
         notes = "; ".join(filter(None, [figure.get("note", ""), ", ".join(parts)]))
-        cells += ["" if ratio is None else f"{format_number(ratio)}x", notes]
+        cells += ["" if ratio is None else f"{format_number(ratio)}x{interval(entry, name)}", notes]
         rows.append("| " + " | ".join(cells) + " |")
     limit, share = scalar(entry, LIMIT), scalar(entry, "of_limit")
     if limit is not None and share is not None:

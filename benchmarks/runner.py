@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import select
@@ -55,8 +56,9 @@ class ContestantError(Exception):
 def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outcome:
     """Measures a case: in every round one contestant after another, while the others wait.
 
-    All contestants prepare at the same time, and run once before the first round. One that fails is
-    left out; without ours there is nothing to compare.
+    All contestants prepare at the same time, and run once before the first round; the order is
+    reversed from round to round. One that fails is left out; without ours there is nothing to
+    compare.
 
     Args:
       case: The case to measure.
@@ -67,13 +69,14 @@ def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outc
     """
     outcome = Outcome(case, figures={})
     with contextlib.ExitStack() as stack:
+        directions = itertools.cycle([1, -1])
         processes = {
             each.name: stack.enter_context(ContestantProcess(each)) for each in case.contestants
         }
 
         def attempt(request: Callable[[ContestantProcess], T]) -> dict[str, T]:
             answers = {}
-            for name, process in list(processes.items()):
+            for name, process in list(processes.items())[:: next(directions)]:
                 if OURS in outcome.left_out:
                     break
                 try:
@@ -106,13 +109,16 @@ class ContestantProcess:
             processes. Linux schedules sessions apart: processes that yield to each other share one.
         """
         self._errors = tempfile.TemporaryFile()
-        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        # Python finds modules in the working directory before those of the path.
+        root = contestant.tree or str(ROOT)
+        path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.contestant"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={**os.environ, "PYTHONPATH": path},
+            cwd=contestant.tree or None,
             start_new_session=own_session,
         )
         assert self._process.stdin is not None and self._process.stdout is not None

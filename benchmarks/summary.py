@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
+import numpy as np
+
+from agents.analysis.score_statistics import bootstrap_interval
 from benchmarks.case import LIMIT, OURS
 from benchmarks.runner import Outcome
 
@@ -39,7 +43,8 @@ def summarize(outcome: Outcome) -> Entry:
     are; for any other unit, our figure / the peer's.
 
     Returns:
-      The figures of `ours` and each peer; `ratio_PEER` for each; and `limit` and `of_limit` where
+      The figures of `ours` and each peer; for each `ratio_PEER`, and the ends of its 95 % bootstrap
+      interval, `low_PEER` and `high_PEER`, if there are several rounds; and `limit` and `of_limit` where
       there is a limit. A peer that has variants, `SB3-DummyVecEnv` and `SB3-SubprocVecEnv`, is also
       listed as `SB3`, its better one.
     """
@@ -57,10 +62,14 @@ def summarize(outcome: Outcome) -> Entry:
     ours = rounds.pop(OURS)
     entry: Entry = {**figures}
     for name, peer in rounds.items():
-        entry[f"ratio_{name}"] = round(_ratio(ours, peer, unit), 4)
+        ratios = _ratios(ours, peer, unit)
+        entry[f"ratio_{name}"] = round(float(np.median(ratios)), 4)
+        if len(ratios) > 1:
+            low, high = bootstrap_interval(ratios, functools.partial(np.median, axis=-1))
+            entry[f"low_{name}"], entry[f"high_{name}"] = round(low, 4), round(high, 4)
     if limit:
         entry["limit"] = round(statistics.median(limit), 4)
-        entry["of_limit"] = round(_ratio(ours, limit, unit), 4)
+        entry["of_limit"] = round(float(np.median(_ratios(ours, limit, unit))), 4)
     return entry
 
 
@@ -116,6 +125,7 @@ def _better_variants(figures: Mapping[str, Figure]) -> dict[str, str]:
     return better
 
 
-def _ratio(ours: Sequence[float], peer: Sequence[float], unit: str) -> float:
-    pairs = zip(ours, peer, strict=True)
-    return statistics.median(b / a if unit in TIMES else a / b for a, b in pairs)
+def _ratios(ours: Sequence[float], peer: Sequence[float], unit: str) -> np.ndarray:
+    """The ratio of each round, [rounds]."""
+    ratios: np.ndarray = np.divide(ours, peer)
+    return 1 / ratios if unit in TIMES else ratios

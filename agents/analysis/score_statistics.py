@@ -1,6 +1,8 @@
-"""Statistics of scores over seeds: the interquartile mean and its bootstrap interval."""
+"""Statistics of scores over seeds: the interquartile mean, and bootstrap intervals."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,11 +23,17 @@ def interquartile_mean(scores: np.ndarray) -> np.ndarray:
     return means
 
 
-def bootstrap_interval(scores: np.ndarray) -> tuple[float, float]:
-    """Returns a 95 % confidence interval of the interquartile mean of scores [S].
+def bootstrap_interval(
+    scores: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray] = interquartile_mean
+) -> tuple[float, float]:
+    """Returns a 95 % confidence interval of a statistic of scores [S].
 
     It is the percentile interval of 2,000 samples of the scores, drawn with replacement: the same
     draws in every call. Of few seeds it is rough: with three, it is the range of the scores.
+
+    Args:
+      scores: The scores [S].
+      statistic: Function of scores [..., S] that returns the statistic of each S of them, [...].
 
     Returns:
       The lower and the upper end; NaN for less than two scores.
@@ -34,7 +42,7 @@ def bootstrap_interval(scores: np.ndarray) -> tuple[float, float]:
     if num_scores < 2:
         return np.nan, np.nan
     draws = np.random.default_rng(0).integers(num_scores, size=(NUM_RESAMPLES, num_scores))
-    means = interquartile_mean(scores[draws])  # [NUM_RESAMPLES]
+    values = statistic(scores[draws])  # [NUM_RESAMPLES]
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, [tail, 1 - tail])
+    low, high = np.quantile(values, [tail, 1 - tail])
     return float(low), float(high)

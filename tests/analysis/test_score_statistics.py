@@ -1,3 +1,4 @@
+import functools
 import itertools
 
 import numpy as np
@@ -42,6 +43,16 @@ def test_the_interval_is_that_of_scipy():
     width = expected.high - expected.low
     np.testing.assert_allclose(bootstrap_interval(scores), expected, rtol=0, atol=0.05 * width)
     assert bootstrap_interval(scores) == bootstrap_interval(scores)
+
+
+def test_intervals_of_another_statistic():
+    draws = np.random.default_rng(1).normal(size=99)
+    low, high = bootstrap_interval(draws, functools.partial(np.median, axis=-1))
+    # From order statistics, which contain the median with at least this probability.
+    ranks = scipy.stats.binom(99, 0.5).ppf([0.025, 0.975]).astype(int)
+    expected = np.sort(draws)[ranks]
+    width = expected[1] - expected[0]
+    np.testing.assert_allclose([low, high], expected, rtol=0, atol=0.15 * width)
 
 
 def test_the_interval_of_three_scores_is_their_range():

@@ -16,8 +16,18 @@ def test_contestants_take_turns_after_a_warm_up_round(make_case, tmp_path):
     assert outcome.notes == {"ours": "a on 1", "Peer": "b on 1"}
     assert outcome.left_out == {}
     lines = log.read_text().splitlines()
-    assert lines[:6] == ["a 0", "b 0", "a 0.5", "b 0.5", "a 0.5", "b 0.5"]
+    assert lines[:6] == ["b 0", "a 0", "a 0.5", "b 0.5", "b 0.5", "a 0.5"]
     assert sorted(lines[6:]) == ["a closed", "b closed"]
+
+
+def test_ours_competes_with_itself_of_another_checkout(make_case, tmp_path):
+    # In its folder, modules of the same name come first.
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "benchmarks").symlink_to(runner.ROOT / "benchmarks")
+    (other / "the_contestants.py").write_text("def has_parts(): yield lambda seconds: 9.0")
+    case = make_case(ours="has_parts", Peer="not_installed").against("1234567", other)
+    assert run_case(case).figures == {"ours": [0.5, 0.5], "1234567": [9, 9]}
 
 
 def test_contestants_may_measure_parts(make_case, tmp_path):

@@ -44,7 +44,14 @@ def test_ratios_are_medians_over_the_rounds(unit, ratio):
     # The rounds' ratios are 6, 2.5 and 0.2; that of the medians would be 4.
     entry = summarize(outcome(unit, ours=[30.0, 10.0, 20.0], Peer=[5.0, 4.0, 100.0]))
     assert entry["ratio_Peer"] == ratio
+    # Medians of three ratios that are drawn from these: each of them is one of those.
+    ends = (0.2, 6.0) if ratio == 2.5 else (round(1 / 6, 4), 5.0)
+    assert (entry["low_Peer"], entry["high_Peer"]) == ends
     assert entry["ours"]["median"] / entry["Peer"]["median"] == 4
+
+
+def test_a_single_round_has_no_interval():
+    assert set(summarize(outcome(ours=[1.0], Peer=[2.0]))) == {"ours", "Peer", "ratio_Peer"}
 
 
 def test_the_share_of_the_limit_is_a_median_over_the_rounds():
