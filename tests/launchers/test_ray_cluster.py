@@ -118,17 +118,6 @@ def is_true_soon(condition, seconds=10):
     return condition()
 
 
-def test_learners_on_two_nodes_train_a_run_that_is_resumed_without_ray(nodes, folder):
-    with train_on_ray(folder, "--steps=1000") as command:
-        assert command.wait() == 0, command.printed()
-        assert f"Learners on {nodes.host}, {nodes.host}\n" in command.printed()
-        assert "learner 1:" not in command.printed()  # One output.
-    with train(folder, "--steps=1400") as command:
-        assert command.wait() == 0, command.printed()
-        assert "from step 1,000" in command.printed()
-    assert last_step(folder) == 1400
-
-
 def test_after_the_death_of_a_node_training_continues_on_the_others(nodes, folder):
     with train_on_ray(folder, ENDLESS, "--restarts=1") as command:
         wait_for_checkpoint(folder, command)
@@ -153,6 +142,18 @@ def test_too_few_nodes_are_an_error_and_no_wait_for_ever(nodes, folder):
 
 
 # Longer ones.
+
+
+@pytest.mark.slow
+def test_learners_on_two_nodes_train_a_run_that_is_resumed_without_ray(nodes, folder):
+    with train_on_ray(folder, "--steps=1000") as command:
+        assert command.wait() == 0, command.printed()
+        assert f"Learners on {nodes.host}, {nodes.host}\n" in command.printed()
+        assert "learner 1:" not in command.printed()  # One output.
+    with train(folder, "--steps=1400") as command:
+        assert command.wait() == 0, command.printed()
+        assert "from step 1,000" in command.printed()
+    assert last_step(folder) == 1400
 
 
 @pytest.mark.slow

@@ -7,8 +7,9 @@ from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo import PPO
 from agents.settings.config_file import load_config
 from agents.settings.consistency import ALGORITHMS
+from agents.tensor_envs import InGraphTensorEnv
 from agents.training.algorithms import find_algorithm
-from tests.tensor_toys import CountingInGraphEnv, LearnerGroup
+from tests.tensor_toys import LearnerGroup, RandomTensorEnv
 
 
 def test_algorithms_of_this_library():
@@ -57,7 +58,7 @@ def make_algorithm(tmp_path, monkeypatch, code, reducer):
     monkeypatch.delitem(sys.modules, "my_algorithms", raising=False)
     config = load_config("default", num_envs=4, rollout_length=2, minibatch_size=8)
     factory = find_algorithm("my_algorithms:Mine")
-    envs = CountingInGraphEnv([3] * (4 // reducer.num_learners))
+    envs = InGraphTensorEnv(RandomTensorEnv(), 4 // reducer.num_learners)
     return factory(envs, config, *([reducer] if reducer.num_learners > 1 else []))
 
 
