@@ -3,6 +3,7 @@
 The rooms (packages), from the bottom up; each imports only from those above it in this list:
 
   errors, seeds, spaces, stop_signals, ...  what all rooms use
+  runtime        TensorFlow in this process: its start, compiled programs
   settings       what an experiment is
   command_line   options and errors of the commands
   environments   one Gymnasium environment: wrappers, families, rendering
@@ -28,7 +29,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   sweeps         searches for good settings: spaces, trials, results
   scripts        the commands
 
-Settings, environments, shared_memory, processes, workers, vector, adapters, backends, storage,
+Runtime, settings, environments, shared_memory, processes, workers, vector, adapters, backends, storage,
 tracking, analysis and sweeps do not import TensorFlow, or only inside of functions. `agents.tools`
 lists the names that users of batch-ppo know, and `agents.presets` is a link to `configs/`.
 

@@ -46,6 +46,6 @@ def _no_start_up_messages() -> contextlib.AbstractContextManager[None]:
     """Keeps the messages off stderr that TensorFlow writes if a module is the first to import it."""
     if "tensorflow" in sys.modules:
         return contextlib.nullcontext()
-    from agents.tensorflow_setup import quiet_tensorflow
+    from agents.tensorflow_messages import quiet_tensorflow
 
     return quiet_tensorflow()

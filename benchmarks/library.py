@@ -64,7 +64,7 @@ def learner(
       make_reducer: Makes what combines them, once TensorFlow has started; by default nothing does.
     """
     from agents.backends.backend import make_backend
-    from agents.tensorflow_setup import start_tensorflow
+    from agents.runtime.tensorflow_setup import start_tensorflow
 
     backend = make_backend(config)
     spec = backend.check()
@@ -92,7 +92,7 @@ def algorithm(
 ) -> Iterator[tuple[agents.InGraphBatchEnv, agents.PPO]]:
     """Makes the arguments of `agents.simulate`: environments in the graph, reset, and PPO."""
     import agents
-    from agents.tensorflow_setup import start_tensorflow
+    from agents.runtime.tensorflow_setup import start_tensorflow
 
     config = make_config(settings, env=env, num_envs=num_envs, rollout_length=rollout_length)
     with contextlib.closing(agents.make_batch_env(constructors(env, num_envs))) as batch_env:
@@ -142,7 +142,7 @@ class Stopwatch:
 
 def watch_logging(watch: Stopwatch, config: Config) -> None:
     """Watches the iterations of a training, and its logging as `scalars` and `histograms`."""
-    from agents.tensorflow_setup import start_tensorflow
+    from agents.runtime.tensorflow_setup import start_tensorflow
 
     start_tensorflow(config.threads)
     from agents.tracking.metrics import Metrics

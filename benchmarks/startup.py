@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 
+from agents.runtime import compilation_cache
 from benchmarks import processes
 from benchmarks.case import OURS, Case, Contestant
 from benchmarks.contestant import Measure
@@ -15,8 +19,9 @@ TITLE = "Start"
 INTRO = """\
 Seconds from the start of the process to the end of its first iteration, with the sizes of the preset `pendulum` (8
 environments x 250 steps, minibatches of 50). Ours is `python -m agents.scripts.train --config=pendulum`;
-Stable-Baselines3's is a program that imports it, makes PPO in a DummyVecEnv and learns for 2,000 steps. The note on
-ours is of one more run in which the parts of that command were timed, and includes tracing and compiling."""
+Stable-Baselines3's is a program that imports it, makes PPO in a DummyVecEnv and learns for 2,000 steps. Ours is `cold`
+where the cache of compiled programs is empty, as on the first start on a machine, and `warm` on those after it. The
+note is of one more run in which the parts of that command were timed; it includes tracing and compiling."""
 
 STEPS, NUM_ENVS, ROLLOUT_LENGTH, MINIBATCH_SIZE = 2_000, 8, 250, 50
 
@@ -26,15 +31,20 @@ def cases(quick: bool) -> list[Case]:
     rounds = 2 if quick else 5
     found = []
     for backend in ("process",) if quick else ("process", "tf"):
-        contestants = (
-            Contestant(OURS, f"{__name__}:ours", {"env_backend": backend}),
-            Contestant("SB3", f"{__name__}:sb3"),
+        cold, warm = ({"env_backend": backend, "cache": cache} for cache in ("cold", "warm"))
+        name = f"Pendulum-v1/{backend}/{NUM_ENVS}"
+        peer = Contestant("SB3", f"{__name__}:sb3")
+        found.append(
+            Case(f"{name}/cold", "s", (Contestant(OURS, f"{__name__}:ours", cold), peer), rounds)
         )
-        found.append(Case(f"Pendulum-v1/{backend}/{NUM_ENVS}", "s", contestants, rounds))
+        peer = Contestant("cold", f"{__name__}:ours", cold)
+        found.append(
+            Case(f"{name}/warm", "s", (Contestant(OURS, f"{__name__}:ours", warm), peer), rounds)
+        )
     return found
 
 
-def ours(env_backend: str) -> Iterator[Measure]:
+def ours(env_backend: str, cache: str) -> Iterator[Measure]:
     """Measures our training command; its parts are measured once, after the first measurement."""
     settings = [
         "--config=pendulum",
@@ -46,13 +56,25 @@ def ours(env_backend: str) -> Iterator[Measure]:
 
     def measure(seconds: float) -> tuple[float, str]:
         nonlocal parts
-        process, rows = processes.train(*settings)
+        with _compilation_cache(caches if cache == "warm" else None):
+            process, rows = processes.train(*settings)
         if seconds and not parts:
-            timed = json.loads(processes.run(["-m", __name__, "parts", *settings]).output)
+            with _compilation_cache(caches if cache == "warm" else None):
+                timed = json.loads(processes.run(["-m", __name__, "parts", *settings]).output)
             parts = ", ".join(f"{name} {value:.1f} s" for name, value in timed.items())
         return rows[0]["wall_time"] - process.started, parts
 
-    yield measure
+    with tempfile.TemporaryDirectory() as caches:
+        yield measure
+
+
+@contextlib.contextmanager
+def _compilation_cache(folder: str | None) -> Iterator[None]:
+    """Lets processes keep compiled programs in a folder, or in an empty one."""
+    with contextlib.ExitStack() as stack:
+        folder = folder or stack.enter_context(tempfile.TemporaryDirectory())
+        os.environ[compilation_cache.VARIABLE] = folder
+        yield
 
 
 def sb3() -> Iterator[Measure]:
@@ -79,8 +101,6 @@ def train_with_sb3(iterations: int) -> None:
 
 def print_parts(arguments: Sequence[str]) -> None:
     """Trains until the end of the first iteration, and prints the seconds of its parts as JSON."""
-    import tempfile
-
     start = time.perf_counter()
     from agents.scripts import train
     from benchmarks.library import Stopwatch, watch_start

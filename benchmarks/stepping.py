@@ -72,10 +72,10 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
         import tensorflow as tf
 
         from agents import simulate
-        from agents.tensorflow_setup import graph_executor
+        from agents.runtime.graph_calls import GraphCalls
 
         collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
-        with graph_executor(convolves=False):
+        with GraphCalls(convolves=False):
             yield rate(collect, num_envs * steps)
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from agents.tensorflow_setup import graph_executor, quiet_tensorflow, start_tensorflow
+from agents.runtime.graph_calls import GraphCalls
+from agents.runtime.tensorflow_setup import start_tensorflow
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.tracking.time_shares import TimeShares
 from benchmarks import library
 from benchmarks.contestant import Measure, Measurement
@@ -226,9 +228,11 @@ def _reduction_times(
     calls = {name: min(max(_BYTES // SIZES[name], _MIN_CALLS), _MAX_CALLS) for name in names}
     loops = {name: make_loop(name, calls[name]) for name in names}
 
+    graph_calls = GraphCalls(convolves=has_threads)
+
     def measure(seconds: float) -> Measurement:
         parts = {}
-        with graph_executor(convolves=has_threads):
+        with graph_calls:
             loops[names[0]]()  # Until all learners have been asked.
             for name, loop in loops.items():
                 start = time.perf_counter()

@@ -1,8 +1,12 @@
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 
+from agents.runtime import compilation_cache
 from agents.training import training_recorder
 
 # Processes started in the background of a shell ignore these, and so would all that tests start.
@@ -17,6 +21,11 @@ for signum in (signal.SIGINT, signal.SIGHUP):
 os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 )
+
+# Processes of this session share programs, and leave the user's alone.
+if not os.environ.get(compilation_cache.VARIABLE):
+    os.environ[compilation_cache.VARIABLE] = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, os.environ[compilation_cache.VARIABLE], ignore_errors=True)
 
 may_draw = training_recorder.may_draw
 

@@ -13,6 +13,7 @@ import agents
 
 ROOT = Path(agents.__file__).parent
 WITHOUT_TENSORFLOW = [
+    "runtime",
     "settings",
     "command_line",
     "environments",

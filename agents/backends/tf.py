@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from agents import tensor_envs
 from agents.backends.backend import EnvBackend, IndexedWrapper
 from agents.errors import UsageError
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.derived import device_of
 from agents.settings.entry_points import import_module
 from agents.tensor_envs.registration import find_spec
-from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import PlainData
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from agents.deployment.trained_policy import restore_policy, run_spaces
 from agents.errors import UsageError
 from agents.seeds import Seeds
 from agents.storage.run_directory import RunDirectory, check_writable
-from agents.tensorflow_setup import quiet_tensorflow
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import PlainData, Space
 
 METADATA = "policy.json"

@@ -22,11 +22,11 @@ from agents.environments.drawing.rendering import (
     rendering_without_display,
 )
 from agents.errors import EnvironmentRaisedError, UsageError
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
 from agents.storage.checkpoint_files import find_files, spread
 from agents.storage.run_directory import RunDirectory
-from agents.tensorflow_setup import start_tensorflow
 from agents.types import Env, PlainData, Space
 from agents.vector.batch_env import BatchEnv
 

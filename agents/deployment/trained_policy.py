@@ -20,7 +20,7 @@ from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, flatten, pack
 from agents.storage.checkpoint import restore
 from agents.storage.run_directory import RunDirectory
-from agents.tensorflow_setup import quiet_tensorflow
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
 
 # Recurrent state of N episodes, float32 [N, U] each; empty for policies without memory.

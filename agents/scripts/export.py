@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.storage.run_directory import RunDirectory
-from agents.tensorflow_setup import start_tensorflow
 
 EXAMPLES = """\
 examples:

@@ -25,11 +25,11 @@ from agents.launchers.launcher import (
 )
 from agents.launchers.ray_session import connected
 from agents.processes.heartbeat import report
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.storage.run_directory import RunDirectory
-from agents.tensorflow_setup import start_tensorflow
 from agents.vector.batch_env import available_cores
 
 if TYPE_CHECKING:

@@ -26,13 +26,14 @@ from agents.errors import (
     NonFiniteError,
     UsageError,
 )
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.storage.run_directory import RunDirectory
 from agents.sweeps.sweep import trial_run
-from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData, VectorEnv
@@ -390,10 +391,9 @@ def resume_hints(run: RunDirectory, *options: str) -> list[str]:
         run.discard()
         return ["The run has no checkpoint to resume from."]
     step = int(re.findall("[0-9]+", checkpoint.name)[0])
-    command = command_line("train")
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
     others = [*(["--track=wandb"] if is_tracked(run) else []), *options]
-    return [f"To resume from step {step:,}: {' '.join([command, where, *others])}"]
+    return [f"To resume from step {step:,}: {' '.join([command_line('train'), where, *others])}"]
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory, check_writable
-from agents.tensorflow_setup import start_tensorflow
 from agents.types import EnvConstructor, PlainData
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from agents.learning.nonfinite import first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent import reset_state
-from agents.tensorflow_setup import graph_executor
+from agents.runtime.graph_calls import GraphCalls
 from agents.types import NestedTensor
 
 STEPS_PER_CALL = 50
@@ -90,7 +90,7 @@ class Evaluation:
         """
         self.envs, self._seeds, self._policy = envs, tf.constant(seeds, tf.int64), policy
         self._actor = PolicyActor(policy, envs.num_envs)
-        self._convolves = policy.network.convolves
+        self._graph_calls = GraphCalls(policy.network.convolves)
         self._simulate = tf.function(
             self._simulate_steps, autograph=False, jit_compile=envs.compiles
         )
@@ -110,7 +110,7 @@ class Evaluation:
         returns = np.zeros(self.envs.num_envs, np.float32)  # [N]
         lengths = np.zeros(self.envs.num_envs, np.int32)  # [N]
         running = np.ones(self.envs.num_envs, bool)  # [N]
-        with self.envs.raising(), graph_executor(self._convolves):
+        with self.envs.raising(), self._graph_calls:
             self.envs.reset(seed=self._seeds)
             self._actor.begin_episode(tf.ones([self.envs.num_envs], tf.bool))
             for steps in range(STEPS_PER_CALL, LONGEST_EPISODE + 1, STEPS_PER_CALL):

@@ -18,9 +18,9 @@ from agents.graph.simulation import complete_episodes, simulate
 from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
+from agents.runtime.graph_calls import GraphCalls
 from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.tensorflow_setup import graph_executor
 from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.episode_statistics import EpisodeStatistics
@@ -86,7 +86,7 @@ class Learner:
         several = [reducer] if reducer.num_learners > 1 else []
         self._algorithm = make_algorithm(self._envs, config, *several)
         policy = self._algorithm.policy
-        self._convolves = policy.network.convolves
+        self._graph_calls = GraphCalls(policy.network.convolves)
         eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
         self._evaluation = eval_envs and Evaluation(to_graph(eval_envs), policy, eval_seeds)
         self._skips_nonfinite = config.on_nonfinite == "skip"
@@ -151,7 +151,7 @@ class Learner:
         with (
             self._envs.raising(),
             self._reducer.raising(),
-            graph_executor(self._convolves),
+            self._graph_calls,
         ):
             self._results: Iteration = self._graph_call()
         seconds = time.perf_counter() - start

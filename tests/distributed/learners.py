@@ -19,7 +19,7 @@ from agents.distributed.cluster import Address
 from agents.distributed.group import Group
 from agents.distributed.rendezvous import Place
 from agents.settings.config_file import load_config
-from agents.tensorflow_setup import start_tensorflow
+from agents.runtime.tensorflow_setup import start_tensorflow
 task = json.load(sys.stdin)
 start_tensorflow(1)
 given = task["place"]

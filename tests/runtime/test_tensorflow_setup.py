@@ -6,19 +6,12 @@ import pytest
 import tensorflow as tf
 
 from agents.errors import UsageError
-from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
-from tests.deployment.untrained import KINDS, save_run
-
-START_UP_MESSAGES = [
-    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
-    "I0000 00:00:1 port.cc:153] oneDNN custom operations are on. You may see slightly different numerical results",
-    "E0000 00:00:1 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA error",
-]
+from agents.runtime.tensorflow_setup import start_tensorflow
 
 
 def test_starts_silently_with_the_given_number_of_threads():
     code = """
-from agents.tensorflow_setup import start_tensorflow
+from agents.runtime.tensorflow_setup import start_tensorflow
 start_tensorflow(3)
 import tensorflow as tf
 print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
@@ -34,66 +27,11 @@ tf.function(lambda: tf.constant(1.0) + 1, jit_compile=True)()
     assert (process.returncode, process.stdout, process.stderr) == (0, "3 3\n", "")
 
 
-def test_loading_a_policy_and_acting_is_silent_and_warnings_are_not(tmp_path):
-    run = save_run(KINDS["gaussian"], tmp_path)
-    script = tmp_path / "act.py"
-    script.write_text(
-        f"""
-import sys, warnings
-import numpy as np
-import agents
-policy = agents.load_policy({str(run.path)!r})
-policy(policy.observation_space.sample())
-policy.step(np.stack([policy.observation_space.sample()] * 3))
-agents.PPO, agents.simulate
-print(sorted({{"tensorflow", "agents.ppo.ppo"}} & set(sys.modules)))
-warnings.warn("a warning")
-"""
-    )
-    environment = {
-        name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"
-    }
-    process = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env=environment
-    )
-    assert process.stdout == "['agents.ppo.ppo', 'tensorflow']\n", process.stderr
-    shown = f'{script}:10: UserWarning: a warning\n  warnings.warn("a warning")\n'
-    assert process.stderr == shown
-
-
-def test_a_closed_stderr_is_no_error():
-    code = """
-import os
-from agents.tensorflow_setup import quiet_tensorflow
-os.close(2)
-with quiet_tensorflow():
-    print("imported")
-"""
-    process = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert process.stdout == "imported\n"
-
-
 def test_has_no_effect_after_tensorflow_has_started():
     import tensorflow as tf
 
     tf.constant(0)
     start_tensorflow(1)
-
-
-def test_only_start_up_messages_are_dropped(capfd):
-    with quiet_tensorflow():
-        for line in [*START_UP_MESSAGES, "something else", ""]:
-            os.write(2, f"{line}\n".encode())
-        print("and in Python", file=sys.stderr)
-    assert sorted(capfd.readouterr().err.splitlines()) == ["", "and in Python", "something else"]
-
-
-def test_messages_before_an_exception_are_written(capfd):
-    with pytest.raises(OSError, match="no library"), quiet_tensorflow():
-        os.write(2, b"why it failed\n")
-        raise OSError("no library")
-    os.write(2, b"afterwards\n")
-    assert capfd.readouterr().err == "why it failed\nafterwards\n"
 
 
 class FakeDevices:

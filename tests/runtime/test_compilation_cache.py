@@ -1,0 +1,149 @@
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from agents.runtime import compilation_cache
+from agents.runtime.compilation_cache import CompilationCache, find_cache
+
+# Compiles a program, and says what it computes and where it may lie.
+CODE = """
+import ctypes
+from agents.runtime.graph_calls import GraphCalls
+from agents.runtime.tensorflow_setup import start_tensorflow
+start_tensorflow(1)
+import tensorflow as tf
+calls = GraphCalls(convolves=False)
+with calls:
+    loop = lambda x: tf.while_loop(lambda x: True, lambda x: [tf.tanh(x @ x) + 0.1], [x], maximum_iterations=9)
+    result = tf.function(loop, jit_compile=True)(tf.linspace(tf.zeros([8]), 1.0, 8))
+    print(float(tf.reduce_sum(result[0])).hex(), flush=True)
+    stderr = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stderr")
+    ctypes.CDLL(None).fputs(b"E0000 what matters\\n", stderr)
+"""
+
+
+def run(root):
+    names = (compilation_cache.VARIABLE, "TF_CPP_MIN_LOG_LEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    return subprocess.run(
+        [sys.executable, "-c", CODE],
+        cwd=Path(__file__).parents[2],
+        env={**environment, compilation_cache.VARIABLE: str(root)},
+        capture_output=True,
+        text=True,
+    )
+
+
+def age(path, seconds):
+    os.utime(path, (time.time() - seconds,) * 2)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return CompilationCache(tmp_path / "cache")
+
+
+def add(cache, name, content=b"code", seal=True):
+    path = cache.folder / f"{name}.pb"
+    path.write_bytes(content)
+    if seal:
+        cache.seal()
+    return path
+
+
+def names(cache):
+    return sorted(path.name for path in cache.folder.iterdir())
+
+
+def test_a_program_is_compiled_once_and_loaded_without_a_message(tmp_path):
+    cold = run(tmp_path)
+    assert cold.returncode == 0, cold.stderr
+    [program] = tmp_path.glob("*/*.pb")
+    compiled = program.stat().st_mtime_ns
+    warm = run(tmp_path)
+    assert (warm.returncode, warm.stdout) == (0, cold.stdout)
+    assert cold.stderr == warm.stderr == "E0000 what matters\n"  # Which is not of loading.
+    assert program.stat().st_mtime_ns == compiled
+    # A damaged one is compiled again. It would be executed if the checksum said nothing else.
+    content = program.read_bytes()
+    program.write_bytes(content[: len(content) // 2])
+    mended = run(tmp_path)
+    assert (mended.returncode, mended.stdout) == (0, cold.stdout)
+    assert len(program.read_bytes()) > len(content) // 2
+    program.write_bytes(content[: len(content) // 2])
+    program.with_name(f"{program.name}.sha256").unlink()
+    CompilationCache(program.parent).seal()
+    assert run(tmp_path).returncode == 1
+
+
+def test_damaged_unfinished_and_forgotten_files_are_removed(cache):
+    whole, new = add(cache, "whole"), add(cache, "new", seal=False)
+    damaged, truncated, unsealed = add(cache, "damaged"), add(cache, "truncated"), add(cache, "old")
+    new.with_name("new.pb.sha256").unlink()
+    damaged.write_bytes(b"cOde")
+    truncated.write_bytes(b"")
+    unsealed.with_name("old.pb.sha256").unlink()
+    age(unsealed, 3600)
+    for name, seconds in (
+        ("a.pbhost-1.tmp", 3600),
+        ("b.pbhost-2.tmp", 1),
+        ("lost.pb.sha256", 3600),
+    ):
+        (cache.folder / name).touch()
+        age(cache.folder / name, seconds)
+    cache.clean()
+    assert names(cache) == ["b.pbhost-2.tmp", "new.pb", whole.name, f"{whole.name}.sha256"]
+
+
+def test_the_oldest_programs_are_removed(cache, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MAX_BYTES", 10)
+    for index, name in enumerate("abc"):
+        age(add(cache, name), 100 - index)
+    cache.clean()
+    assert names(cache) == ["b.pb", "b.pb.sha256", "c.pb", "c.pb.sha256"]
+
+
+def test_nothing_is_written_where_a_disk_is_nearly_full(cache, monkeypatch):
+    assert "read_only" not in cache.flags()
+    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 2**60)
+    assert cache.flags().endswith(" --tf_xla_persistent_cache_read_only=true")
+
+
+def test_each_machine_thread_count_and_choice_of_flags_has_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(compilation_cache.VARIABLE, str(tmp_path))
+    folders = [find_cache(threads).folder for threads in (1, 2, 1)]
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    folders.append(find_cache(1).folder)
+    assert folders[0] == folders[2] and len(set(folders)) == 3
+    assert {folder.parent for folder in folders} == {tmp_path}
+    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o700}
+
+
+def test_no_cache_is_kept_where_it_should_not_be(tmp_path, monkeypatch):
+    def choose(folder):
+        monkeypatch.setenv(compilation_cache.VARIABLE, str(folder))
+        return find_cache(1)
+
+    assert choose("off") is None
+    (tmp_path / "file").touch()
+    assert choose(tmp_path / "file") is None
+    shared = choose(tmp_path / "shared").folder
+    shared.chmod(0o777)
+    assert choose(tmp_path / "shared") is None
+    monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={tmp_path}")
+    assert choose(tmp_path / "own") is None
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs to give folders away")
+def test_another_users_home_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.delenv(compilation_cache.VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_cache(1).folder.parent == tmp_path / ".cache" / "agents" / "xla"
+    os.chown(tmp_path, 65534, 65534)
+    assert find_cache(1) is None
