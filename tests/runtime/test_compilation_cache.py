@@ -8,6 +8,7 @@ import pytest
 
 from agents.runtime import compilation_cache
 from agents.runtime.compilation_cache import CompilationCache, find_cache
+from tests.storage.conftest import small_disk  # noqa: F401 - A fixture.
 
 # Compiles a program, and says what it computes and where it may lie.
 CODE = """
@@ -26,16 +27,23 @@ with calls:
 """
 
 
-def run(root):
+def start(root):
     names = (compilation_cache.VARIABLE, "TF_CPP_MIN_LOG_LEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in names}
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", CODE],
         cwd=Path(__file__).parents[2],
         env={**environment, compilation_cache.VARIABLE: str(root)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def run(root):
+    with start(root) as process:
+        stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(CODE, process.returncode, stdout, stderr)
 
 
 def age(path, seconds):
@@ -78,6 +86,22 @@ def test_a_program_is_compiled_once_and_loaded_without_a_message(tmp_path):
     program.with_name(f"{program.name}.sha256").unlink()
     CompilationCache(program.parent).seal()
     assert run(tmp_path).returncode == 1
+
+
+@pytest.mark.slow
+def test_processes_that_start_at_once_share_a_folder(tmp_path):
+    for _ in range(3):
+        processes = [start(tmp_path) for _ in range(6)]
+        results = [(*process.communicate(), process.returncode) for process in processes]
+        assert len(set(results)) == 1 and results[0][2] == 0, results
+        [program] = tmp_path.glob("*/*.pb")
+        program.write_bytes(b"")
+
+
+def test_a_full_disk_is_no_failure(small_disk):  # noqa: F811
+    process = run(small_disk)
+    assert process.returncode == 0, process.stderr
+    assert not list(small_disk.glob("*/*.pb"))
 
 
 def test_damaged_unfinished_and_forgotten_files_are_removed(cache):
