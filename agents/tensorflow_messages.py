@@ -68,23 +68,24 @@ def without_loading_messages() -> Iterator[None]:
     except ValueError:  # Not the C library of GNU.
         yield
         return
-    held, own = _memory_stream()
-    stderr, stream.value = stream.value, own
+    held, own, stderr = _streams()
+    stream.value = own
     try:
         yield
     finally:
-        stream.value = stderr
+        stream.value = stderr  # Not what it was before, which may be that of another thread.
         library.fflush(ctypes.c_void_p(own))
         _write_others(held, _LOADING_MESSAGES)
 
 
 @functools.cache
-def _memory_stream() -> tuple[IO[bytes], int]:
-    """A file in memory, and a stream of C that writes to it, which other threads may use for ever."""
+def _streams() -> tuple[IO[bytes], int, int | None]:
+    """A file in memory, a stream of C that writes to it, for ever, and the `stderr` of C."""
     library = ctypes.CDLL(None)
     library.fdopen.restype = ctypes.c_void_p
     file = os.fdopen(os.memfd_create("stderr"), "r+b", buffering=0)
-    return file, library.fdopen(os.dup(file.fileno()), b"a")
+    own = library.fdopen(os.dup(file.fileno()), b"a")
+    return file, own, ctypes.c_void_p.in_dll(library, "stderr").value
 
 
 def _write_others(held: IO[bytes], dropped: re.Pattern[bytes]) -> None:

@@ -91,3 +91,14 @@ def test_only_messages_of_loading_are_dropped_from_what_c_writes(capfd):
         raise OSError("no disk")
     library.fputs(b"afterwards\n", stderr)
     assert capfd.readouterr().err == "why it failed\nafterwards\n"
+
+
+def test_threads_whose_calls_overlap_leave_stderr_as_it_was(capfd):
+    library = ctypes.CDLL(None)
+    first, second = without_loading_messages(), without_loading_messages()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    library.fputs(b"afterwards\n", ctypes.c_void_p.in_dll(library, "stderr"))
+    assert capfd.readouterr().err == "afterwards\n"

@@ -20,7 +20,7 @@ from agents.regular_files import write_atomically
 VARIABLE = "AGENTS_COMPILATION_CACHE"
 OFF = "off"
 
-MAX_BYTES = 2**28  # Of programs; a run has 2 to 5 MB. The oldest go first.
+MAX_BYTES = 2**26  # Of programs; a run has 2 to 5 MB. All are read at every start.
 # TensorFlow fails when it can't write a program: there has to be far more space than it needs.
 MIN_FREE_BYTES = 2**28
 # Another process may be about to write the checksum of a program, or a program, for as long.
