@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import gymnasium
@@ -21,9 +23,11 @@ TITLE = "Stepping"
 INTRO = """\
 Environment steps per second over the whole batch, with random actions that were drawn before. All contestants get the
 same constructor, `gymnasium.make(..., disable_env_checker=True)`, and resets are included; EnvPool has environments of
-its own in C++. Ours is `agents.make_batch_env` with a worker per core. The limit is cores / time of one step of one
-environment in a bare loop with resets, measured in the same rounds. Stable-Baselines3's workers are forked. `collect`
-is our loop in the graph with PPO's 64-64 policy, 64 steps per call, against Gymnasium stepping alone."""
+its own in C++. Ours is `agents.make_batch_env` with a worker per core; with `hybrid`, the process that steps the batch
+takes the place of a worker. The limit is cores / time of one step of one environment in a bare loop with resets,
+measured in the same rounds. Stable-Baselines3's workers are forked. `busy` is beside another process that computes all
+the time; of C cores, the limit is then C / (C + 1) of what it was. `collect` is our loop in the graph with PPO's 64-64
+policy, 64 steps per call, against Gymnasium stepping alone."""
 
 ACTIONS = 16  # Batches of actions that are drawn, and repeated.
 LIMIT_STEPS = 200  # Steps of the bare loop between two readings of the clock.
@@ -48,6 +52,15 @@ def cases(quick: bool) -> list[Case]:
             Contestant(name, f"{__name__}:{each}", settings) for name, each in names.items()
         )
         found.append(Case(f"{env}/process/{num_envs}", "steps/s", contestants, rounds, seconds))
+        for case, busy in (("hybrid", False), ("hybrid-busy", True)):
+            beside: Settings = {**settings, "busy": busy}
+            contestants = (
+                Contestant(OURS, f"{__name__}:in_workers", {**beside, "inline_share": True}),
+                Contestant(LIMIT, f"{__name__}:limit", beside),
+                Contestant("process", f"{__name__}:in_workers", beside),
+                Contestant("SyncVectorEnv", f"{__name__}:sync_vector_env", beside),
+            )
+            found.append(Case(f"{env}/{case}/{num_envs}", "steps/s", contestants, rounds, seconds))
     settings = {"env": "Pendulum-v1", "num_envs": 32}
     contestants = (
         Contestant(OURS, f"{__name__}:in_graph", {**settings, "steps": 64}),
@@ -56,13 +69,16 @@ def cases(quick: bool) -> list[Case]:
     return [*found, Case("Pendulum-v1/collect/32", "steps/s", contestants, rounds, seconds)]
 
 
-def in_workers(env: str, num_envs: int) -> Iterator[Measure]:
+def in_workers(
+    env: str, num_envs: int, inline_share: bool = False, busy: bool = False
+) -> Iterator[Measure]:
     """Measures our BatchEnv."""
     from agents import make_batch_env
 
-    with contextlib.closing(make_batch_env(constructors(env, num_envs))) as envs:
+    batch = make_batch_env(constructors(env, num_envs), inline_share=inline_share)
+    with contextlib.closing(batch) as envs:
         envs.reset(seed=0)
-        yield _stepping(envs.step, envs.single_action_space, num_envs)
+        yield _stepping(envs.step, envs.single_action_space, num_envs, busy)
 
 
 def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
@@ -79,9 +95,11 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
             yield rate(collect, num_envs * steps)
 
 
-def limit(env: str, num_envs: int) -> Iterator[Measure]:
-    """Measures the steps that all cores could take if there were no other work."""
+def limit(env: str, num_envs: int, busy: bool = False) -> Iterator[Measure]:
+    """Measures the steps that all cores could take; beside a busy process, a fair part of them."""
     del num_envs
+    num_cores = len(cores())
+    free = num_cores**2 / (num_cores + 1) if busy else num_cores
     with contextlib.closing(constructors(env, 1)[0]()) as plain:
         actions = itertools.cycle(_actions(plain.action_space, 1)[:, 0])
         plain.reset(seed=0)
@@ -92,14 +110,14 @@ def limit(env: str, num_envs: int) -> Iterator[Measure]:
                 if terminated or truncated:
                     plain.reset()
 
-        yield rate(work, LIMIT_STEPS * len(cores()))
+        yield rate(work, LIMIT_STEPS * free)
 
 
-def sync_vector_env(env: str, num_envs: int) -> Iterator[Measure]:
+def sync_vector_env(env: str, num_envs: int, busy: bool = False) -> Iterator[Measure]:
     """Measures Gymnasium's SyncVectorEnv."""
     with contextlib.closing(gymnasium.vector.SyncVectorEnv(constructors(env, num_envs))) as envs:
         envs.reset(seed=0)
-        yield _stepping(envs.step, envs.single_action_space, num_envs)
+        yield _stepping(envs.step, envs.single_action_space, num_envs, busy)
 
 
 def async_vector_env(env: str, num_envs: int) -> Iterator[Measure]:
@@ -136,9 +154,20 @@ def env_pool(env: str, num_envs: int) -> Iterator[Measure]:
         yield _stepping(envs.step, envs.action_space, num_envs)
 
 
-def _stepping(step: Callable[[np.ndarray], object], action_space: Space, num_envs: int) -> Measure:
+def _stepping(
+    step: Callable[[np.ndarray], object], action_space: Space, num_envs: int, busy: bool = False
+) -> Measure:
     actions = itertools.cycle(_actions(action_space, num_envs))
-    return rate(lambda: step(next(actions)), num_envs)
+    measure = rate(lambda: step(next(actions)), num_envs)
+
+    def measure_beside(seconds: float) -> float:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+            try:
+                return measure(seconds)
+            finally:
+                process.kill()
+
+    return measure_beside if busy else measure
 
 
 def _actions(space: Space, num_envs: int) -> np.ndarray:

@@ -53,10 +53,18 @@ class Target:
 TARGETS = (
     Target("stepping", "Pendulum-v1/process/32", "ratio_AsyncVectorEnv", AT_LEAST, 12, 16),
     Target("stepping", "HalfCheetah-v5/process/32", "ratio_AsyncVectorEnv", AT_LEAST, 5, 8),
-    Target("stepping", "Pendulum-v1/process/32", "of_limit", AT_LEAST, 0.85, 0.95),
-    Target("stepping", "Pendulum-v1/process/8", "of_limit", AT_LEAST, 0.75, 0.90),
-    Target("stepping", "HalfCheetah-v5/process/32", "of_limit", AT_LEAST, 0.85, 0.95),
-    Target("stepping", "HalfCheetah-v5/process/8", "of_limit", AT_LEAST, 0.75, 0.90),
+    *(
+        Target("stepping", f"{env}/{backend}/{num_envs}", "of_limit", AT_LEAST, bound, aim)
+        for env in ("Pendulum-v1", "HalfCheetah-v5")
+        for backend, num_envs, bound, aim in (
+            ("process", 32, 0.65, 0.85),
+            ("process", 8, 0.55, 0.75),
+            ("hybrid", 32, 0.65, 0.85),
+            ("hybrid", 8, 0.55, 0.75),
+            ("hybrid-busy", 32, 0.5, 0.75),
+            ("hybrid-busy", 8, 0.5, 0.75),
+        )
+    ),
     Target("stepping", "Pendulum-v1/collect/32", "ratio_SyncVectorEnv", AT_LEAST, 1.0, 1.3),
     Target("update", "Pendulum-v1/minibatch/64", "ratio_SB3", AT_LEAST, 14, 20),
     Target("training", "Pendulum-v1/process/8", "ratio_SB3", AT_LEAST, 6.5, 10),

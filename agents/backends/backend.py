@@ -64,7 +64,7 @@ class EnvBackend(abc.ABC):
         if isinstance(self._config.env, EnvFunction) and not self.takes_wrappers:
             raise UsageError(
                 f"env: a function makes Gymnasium's environments, got {self._config.env} with "
-                f"env_backend '{self._config.env_backend}'\nuse env_backend process or inline"
+                f"env_backend '{self._config.env_backend}'\nuse env_backend process, hybrid or inline"
             )
         return self._find_spec()
 

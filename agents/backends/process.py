@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from agents.backends.gymnasium_backend import GymnasiumBackend
 from agents.types import EnvConstructor
@@ -11,6 +12,8 @@ from agents.vector.batch_env import BatchEnv, make_batch_env
 
 class Backend(GymnasiumBackend):
     """Spreads environments over worker processes, which step them in parallel."""
+
+    _inline_share: ClassVar[bool] = False
 
     def _join(self, constructors: list[EnvConstructor], info_keys: Sequence[str]) -> BatchEnv:
         config = self._config
@@ -22,4 +25,5 @@ class Backend(GymnasiumBackend):
             config.start_timeout,
             config.env_restarts.limit,
             config.env_restarts.window,
+            self._inline_share,
         )

@@ -71,11 +71,11 @@ class Config(BaseModel):
     reset_options: dict[str, JsonValue] = Field(
         {}, max_length=1000, description="Options for every reset of the environment."
     )
-    env_backend: Literal["process", "inline", "envpool", "tf"] = Field(
+    env_backend: Literal["process", "hybrid", "inline", "envpool", "tf"] = Field(
         "process",
-        description="Where environments run: in worker processes; inline, in the training process "
-        "(to debug, or for very light environments); in EnvPool's threads; or in the TensorFlow "
-        "graph (tf).",
+        description="Where environments run: in worker processes; hybrid, a share of them in the "
+        "training process; inline, all there (to debug, or for very light environments); in "
+        "EnvPool's threads; or in the TensorFlow graph (tf).",
     )
     num_envs: Size = Field(
         8,

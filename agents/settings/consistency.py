@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 # Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
 ALGORITHMS = {"ppo": "agents.ppo:PPO"}
 
+# Values of `env_backend` that run Gymnasium's environments, with equal episodes.
+PYTHON_BACKENDS = frozenset({"process", "hybrid", "inline"})
+
 # Names of the setting `network`; the functions are in `agents.policies.torsos`.
 NETWORKS = ("feed_forward", "nature", "impala")
 
@@ -100,22 +103,22 @@ def check_sequences(sequence_length: int, rollout_length: int, minibatch_size: i
 
 def check_restarts(limit: int, env_backend: str) -> None:
     """Refuses restarts of environments that are no processes or objects of Python."""
-    if limit and env_backend not in ("process", "inline"):
+    if limit and env_backend not in PYTHON_BACKENDS:
         raise PydanticCustomError(
             "env_restarts",
             "env_restarts: environments with env_backend '{env_backend}' can't be restarted\n"
-            "expected env_backend process or inline, or a limit of 0",
+            "expected env_backend process, hybrid or inline, or a limit of 0",
             {"env_backend": env_backend},
         )
 
 
 def check_reset_options(given: bool, env_backend: str) -> None:
     """Refuses options for environments whose resets take none."""
-    if given and env_backend not in ("process", "inline"):
+    if given and env_backend not in PYTHON_BACKENDS:
         raise PydanticCustomError(
             "reset_options",
             "reset_options: environments with env_backend '{env_backend}' take none\n"
-            "expected env_backend process or inline, or no reset_options",
+            "expected env_backend process, hybrid or inline, or no reset_options",
             {"env_backend": env_backend},
         )
 

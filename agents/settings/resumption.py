@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.errors import UsageError
 from agents.settings.config import Config
+from agents.settings.consistency import PYTHON_BACKENDS
 from agents.settings.validation import abbreviate
 
 # None of them changes what is learned from a given step on, but for how far schedules reach and for
@@ -28,9 +29,6 @@ CHANGEABLE = frozenset(
     }
 )
 
-# Backends that run the same environments, with the same episodes.
-_EQUAL_BACKENDS = {"process", "inline"}
-
 
 def check_resumption(started: Config, given: Config) -> None:
     """Refuses settings that would make the rest of a run another experiment.
@@ -47,7 +45,7 @@ def check_resumption(started: Config, given: Config) -> None:
         for name in Config.model_fields
         if name not in CHANGEABLE and getattr(started, name) != getattr(given, name)
     ]
-    if {started.env_backend, given.env_backend} <= _EQUAL_BACKENDS:
+    if {started.env_backend, given.env_backend} <= PYTHON_BACKENDS:
         different = [name for name in different if name != "env_backend"]
     if not different:
         return

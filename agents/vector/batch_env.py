@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -330,6 +331,7 @@ def make_batch_env(
     start_timeout: float = 120.0,
     restart_limit: int = 0,
     restart_window: float = 600.0,
+    inline_share: bool = False,
 ) -> BatchEnv:
     """Makes a batch of environments in worker processes, which start in parallel.
 
@@ -341,6 +343,8 @@ def make_batch_env(
       start_timeout: Seconds that a worker may take to start and to construct its environments.
       restart_limit: See `BatchEnv`.
       restart_window: See `BatchEnv`.
+      inline_share: Whether this process is one of the `processes`: it steps the last environments
+        itself while the workers step theirs. Nothing ends one of these that hangs.
 
     Raises:
       EnvironmentFailure: A worker could not construct its environments, or not be started at all
@@ -349,18 +353,24 @@ def make_batch_env(
     """
     processes = min(processes or available_cores(), len(constructors))
     cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
+    parts = [range(start, stop) for start, stop in itertools.pairwise(cuts)]
+    own = parts.pop() if inline_share and parts else None
     workers: list[ExternalProcess] = []
+    local: list[LocalHost] = []
     try:
         with explaining_limits(processes):
-            for start, stop in zip(cuts, cuts[1:], strict=False):
-                part = constructors[start:stop]
-                workers.append(ExternalProcess(part, timeout, start_timeout, False, start))
+            for part in parts:
+                made = constructors[part.start : part.stop]
+                workers.append(ExternalProcess(made, timeout, start_timeout, False, part.start))
+            if own:  # Constructed while the workers construct theirs.
+                local.append(LocalHost(constructors[own.start : own.stop], own.start))
             wait_until_ready([worker.host for worker in workers])
             for worker in workers:
                 worker.wait_until_ready()
-            return BatchEnv(workers, False, info_keys, restart_limit, restart_window)
+            blocking = not workers
+            return BatchEnv([*workers, *local], blocking, info_keys, restart_limit, restart_window)
     except BaseException:
-        close_hosts([worker.host for worker in workers])
+        close_hosts([*(worker.host for worker in workers), *local])
         raise
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import gymnasium
-
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, LocalHost
 
@@ -21,12 +19,13 @@ def make_hosts(
     """Returns the hosts of environments; see `BatchEnv` for the arguments and errors."""
     if not len(envs):
         raise ValueError("A batch needs at least one environment, got none.")
-    if not blocking and not all(isinstance(env, ExternalProcess) for env in envs):
+    objects = any(not isinstance(env, ExternalProcess | LocalHost) for env in envs)
+    if not blocking and (objects or not any(isinstance(env, ExternalProcess) for env in envs)):
         raise ValueError(
             "Environments in this process can't be stepped in parallel: pass blocking=True, or wrap each of them in an "
-            "ExternalProcess."
+            "ExternalProcess. A LocalHost can be beside processes."
         )
-    if restarts and any(isinstance(env, gymnasium.Env) for env in envs):
+    if restarts and objects:
         raise ValueError(
             "Environments in this process are restarted with their constructors: pass "
             "LocalHost(constructor) for each."

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from agents import stop_signals
 from agents.errors import EnvironmentFailure
 from agents.vector.watchdog import Watchdog
-from agents.workers.host import Host, HostFailure
+from agents.workers.host import Host, HostFailure, LocalHost
 
 if TYPE_CHECKING:
     from agents.workers.environment_group import RowInfos
@@ -30,7 +30,9 @@ class Exchange:
           hosts: The hosts, in the order of their rows.
           blocking: Whether each host gets a request when the one before has replied.
         """
-        self._hosts, self._blocking = hosts, blocking
+        # Those of this process last: they work while the others do.
+        in_turn = hosts if blocking else sorted(hosts, key=_is_local)
+        self._hosts, self._blocking = in_turn, blocking
         self._rows: dict[Host, range] = {}
         for host in hosts:
             start = sum(map(len, self._rows.values()))
@@ -76,7 +78,7 @@ class Exchange:
                 infos += host.receive(look)
             except EnvironmentFailure as error:
                 failures.append(HostFailure(host, self._rows[host], error))
-        return infos, failures
+        return infos, sorted(failures, key=lambda failure: failure.rows.start)
 
     def _send_late(
         self,
@@ -104,3 +106,7 @@ class Exchange:
                 stop_signals.check()
                 self._watchdog.look()
                 time.sleep(_PAUSE_SECONDS)
+
+
+def _is_local(host: Host) -> bool:
+    return isinstance(host, LocalHost)

@@ -108,11 +108,11 @@ def raise_first(failures: Sequence[HostFailure]) -> NoReturn:
 
 
 class LocalHost:
-    """Hosts one environment in this process; the environment runs when a request is sent.
+    """Hosts environments in this process; they run when a request is sent.
 
     Attributes:
-      num_envs: One.
-      descriptions: The environment's description.
+      num_envs: Number of environments.
+      descriptions: A description of each environment.
       owes_reply: False, as the reply to a request is there when it was sent.
       is_busy: False, likewise.
       busy_row: None, likewise.
@@ -123,11 +123,20 @@ class LocalHost:
     busy_row = None
     timeout = math.inf
 
-    def __init__(self, constructor: EnvConstructor, index: int = 0):
-        """Constructs the environment; `index` is that in its batch, for errors."""
-        self._group = EnvironmentGroup([constructor], index)
+    def __init__(self, constructor: EnvConstructor | Sequence[EnvConstructor], index: int = 0):
+        """Constructs the environments.
+
+        Args:
+          constructor: Returns an environment; or a sequence of such functions.
+          index: Index of the (first) environment in its batch, for errors.
+
+        Raises:
+          EnvironmentRaisedError: A constructor raised.
+        """
+        constructors = [constructor] if callable(constructor) else constructor
+        self._group = EnvironmentGroup(constructors, index)
         self.descriptions = self._group.describe()
-        self.num_envs, self.pid = 1, os.getpid()
+        self.num_envs, self.pid = len(self.descriptions), os.getpid()
 
     def attach(self, attachment: Attachment) -> None:
         """See `Host.attach`."""
@@ -153,7 +162,7 @@ class LocalHost:
         return self._group.envs[index]
 
     def ask_to_close(self) -> None:
-        """See `Host.ask_to_close`; the environment is closed by `close`."""
+        """See `Host.ask_to_close`; the environments are closed by `close`."""
 
     def close(self) -> None:
         """See `Host.close`."""

@@ -10,7 +10,7 @@ from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 
-BACKENDS = ["process", "inline", "envpool", "tf"]
+BACKENDS = ["process", "hybrid", "inline", "envpool", "tf"]
 
 WITHOUT_TENSORFLOW = """
 import sys
@@ -38,6 +38,7 @@ def test_what_backends_support():
     for flag in ("takes_wrappers", "same_episodes"):
         assert {name: getattr(backend, flag) for name, backend in backends.items()} == {
             "process": True,
+            "hybrid": True,
             "inline": True,
             "envpool": False,
             "tf": False,

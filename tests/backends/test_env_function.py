@@ -82,7 +82,7 @@ def test_backends_with_environments_of_their_own_refuse_functions(backend):
         UsageError, match="env: a function makes Gymnasium's environments"
     ) as raised:
         make_backend(config).check()
-    assert "use env_backend process or inline" in str(raised.value)
+    assert "use env_backend process, hybrid or inline" in str(raised.value)
 
 
 def test_a_function_that_files_only_name_has_to_be_passed_again(tmp_path):

@@ -21,7 +21,7 @@ LINES = [
     ("agents train --conf", {"--config="}),
     ("agents train --config=pend", {"pendulum", "pendulum_no_velocity"}),
     ("agents train --config pong", {"pong"}),
-    ("agents train --seed=1 --env-backend=", {"process", "inline", "envpool", "tf"}),
+    ("agents train --seed=1 --env-backend=", {"process", "hybrid", "inline", "envpool", "tf"}),
     ("agents train --no", {"--noise-correlation=", "--normalize-advantages=", "--normalize-observ=",
                            "--normalize-reward=", "--normalize-value"}),
     ("agents train --normalize-observ=", {"true", "false"}),

@@ -9,7 +9,7 @@ from tests.faults.figures import record
 from tests.faults.tiny_trainings import UPDATE, UPDATES, make_config, never_stopped, values
 from tests.scripts.runs import events, finish, rewound, rows
 
-BACKENDS = ["process", "inline", "tf", "envpool"]
+BACKENDS = ["process", "hybrid", "inline", "tf", "envpool"]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 

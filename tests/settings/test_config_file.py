@@ -79,7 +79,7 @@ CONFIGS = st.builds(
     Config,
     env=TEXTS.filter(bool),
     env_kwargs=st.dictionaries(TEXTS, PLAIN, max_size=4),
-    env_backend=st.sampled_from(["process", "inline", "envpool", "tf"]),
+    env_backend=st.sampled_from(["process", "hybrid", "inline", "envpool", "tf"]),
     steps=st.integers(1, 10**15),
     learning_rate=st.floats(0, 1, exclude_min=True),
     adam_epsilon=st.floats(0, 1, exclude_min=True),

@@ -37,10 +37,11 @@ def test_settings_that_do_not_change_what_is_learned_can_differ(name):
 
 
 def test_backends_with_equal_episodes_can_differ():
-    process, inline, graph = (
-        load_config("default", env_backend=name) for name in ("process", "inline", "tf")
+    process, hybrid, inline, graph = (
+        load_config("default", env_backend=name) for name in ("process", "hybrid", "inline", "tf")
     )
     check_resumption(process, inline)
+    check_resumption(inline, hybrid)
     with pytest.raises(UsageError, match="env_backend"):
         check_resumption(process, graph)
 
