@@ -29,9 +29,10 @@ step and return arrays for histograms, the peers do not; skrl normalizes advanta
 minibatch, has Adam's epsilon at 1e-8, and other initial weights. For cases named `tf` our environments are TensorFlow
 programs, the peers' are Gymnasium's.
 
-`logging` is the share of a preset's training time spent on writing all scalars and histograms at the preset's
-intervals (without the first iteration, which compiles, evaluations and checkpoints); `graph-calls` are the graph calls
-of one iteration."""
+`recurrent` is the preset `pendulum_no_velocity`, sequences of 25 steps in minibatches of 250, with its GRU and as
+`feed-forward` without. `logging` is the share of a preset's training time spent on writing all scalars and histograms
+at the preset's intervals (without the first iteration, which compiles, evaluations and checkpoints); `graph-calls` are
+the graph calls of one iteration."""
 
 SIZES = (
     ("Pendulum-v1", "process", 8, 256),
@@ -52,6 +53,11 @@ def cases(quick: bool) -> list[Case]:
             continue
         contestants = _contestants(env, backend, num_envs, rollout_length)
         found.append(Case(f"{env}/{backend}/{num_envs}", "steps/s", contestants, rounds, seconds))
+    networks = tuple(
+        Contestant(name, f"{__name__}:memory", {"recurrent": recurrent})
+        for name, recurrent in ((OURS, "gru"), ("feed-forward", "none"))
+    )
+    found.append(Case("Pendulum-v1/process/recurrent", "steps/s", networks, rounds, seconds))
     for backend in ("process", "tf"):
         preset: Settings = {"preset": "pendulum", "env_backend": backend}
         steps = 40_000 if quick else 100_000
@@ -94,6 +100,15 @@ def skrl(env: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
 
     work = make_trainer(env, num_envs, rollout_length, PPOSettings()).train
     yield WithBestThreads(work, rate(work, num_envs * rollout_length))
+
+
+def memory(recurrent: str) -> Iterator[Measure]:
+    """Measures our iterations on a task that needs memory, with a recurrent network or without."""
+    import agents
+
+    config = agents.load_config("pendulum_no_velocity", recurrent=recurrent, steps=10**12)
+    with library.learner(config) as learner:
+        yield rate(learner.iterate, config.num_envs * config.rollout_length)
 
 
 def logging(preset: str, env_backend: str, steps: int) -> Iterator[Measure]:

@@ -13,7 +13,7 @@ from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import ParametricDistribution
 from agents.policies.branch import Branch, swap_first_axes
 from agents.policies.inputs import MASK, NetworkInputs
-from agents.policies.recurrent import State
+from agents.policies.recurrent_cells import State
 from agents.settings.config import Config
 
 # Recurrent state by branch, `policy` and `value`; empty for feed-forward networks, without `value`

@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 
 from agents.policies.inputs import NetworkInputs
-from agents.policies.recurrent import Recurrent, State
+from agents.policies.recurrent import Recurrent
+from agents.policies.recurrent_cells import State
 from agents.policies.torsos import find_torso
 from agents.settings.config import Config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keras
 import tensorflow as tf
 
-State = tuple[tf.Tensor, ...]
+from agents.policies.recurrent_cells import GRU, LSTM, State, unroll
 
 
 class Recurrent:
@@ -25,6 +25,7 @@ class Recurrent:
           name: Name of the weights.
         """
         cells = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
+        self._kind = kind
         self._cell = cells[kind](units, name=name, dtype="float32")
         self._cell.build([None, features])
         self._sizes = tf.nest.flatten(self._cell.state_size)
@@ -60,30 +61,10 @@ class Recurrent:
         Returns:
           Outputs, float32 [L, N, U], and the states after each step, [L, N, U] each.
         """
-        length, num_sequences = features.shape[:2]
-
-        def one_step(
-            index: tf.Tensor, state: State, arrays: tuple[tf.TensorArray, ...]
-        ) -> tuple[tf.Tensor, State, tuple[tf.TensorArray, ...]]:
-            state = reset_state(state, is_first[index])
-            output, state = self.step(features[index], state)
-            results = zip(arrays, (output, *state), strict=True)
-            return index + 1, state, tuple(array.write(index, value) for array, value in results)
-
-        arrays = tuple(
-            tf.TensorArray(tf.float32, length, element_shape=[num_sequences, size])
-            for size in [self._cell.units, *self._sizes]
-        )
-        _, _, arrays = tf.while_loop(
-            lambda index, *_: index < length,
-            one_step,
-            (tf.constant(0), state, arrays),
-            maximum_iterations=length,
-        )
-        outputs, *states = (array.stack() for array in arrays)  # [L, N, U]
-        return outputs, tuple(states)
-
-
-def reset_state(state: State, mask: tf.Tensor) -> State:
-    """The state [..., N, U] with zeros where `mask`, bool [..., N], is set."""
-    return tuple(tf.where(mask[..., None], tf.zeros_like(part), part) for part in state)
+        kernel, recurrent_kernel, bias = map(tf.convert_to_tensor, self.weights)
+        inputs = tf.tensordot(features, kernel, 1)  # [L, N, G * U]
+        if self._kind == "gru":  # It has two biases.
+            inputs, bias = inputs + bias[0], bias[1]
+        equations = GRU() if self._kind == "gru" else LSTM()
+        states = unroll(equations, inputs, state, is_first, recurrent_kernel, bias)
+        return states[0], states

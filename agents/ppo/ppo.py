@@ -16,7 +16,7 @@ from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import explained_variance
 from agents.policies.policy import Policy
-from agents.policies.recurrent import reset_state
+from agents.policies.recurrent_cells import reset_state
 from agents.ppo.kl_stop import make_kl_stop
 from agents.ppo.loss import Loss, make_loss
 from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor

@@ -15,7 +15,7 @@ from agents.learning.returns import generalized_advantages, successor_values
 from agents.policies.actor_critic import States
 from agents.policies.inputs import MASK, NetworkInputs
 from agents.policies.policy import Policy
-from agents.policies.recurrent import reset_state
+from agents.policies.recurrent_cells import reset_state
 from agents.ppo.batch import Batch
 from agents.ppo.sequences import flatten_time, states_before, to_sequences
 from agents.settings.config import Config

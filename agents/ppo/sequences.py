@@ -7,7 +7,7 @@ from typing import TypeVar
 import tensorflow as tf
 
 from agents.policies.actor_critic import States
-from agents.policies.recurrent import reset_state
+from agents.policies.recurrent_cells import reset_state
 
 Structure = TypeVar("Structure")
 

@@ -18,7 +18,7 @@ from agents.graph.simulation import complete_episodes, simulate
 from agents.learning.nonfinite import first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
-from agents.policies.recurrent import reset_state
+from agents.policies.recurrent_cells import reset_state
 from agents.runtime.graph_calls import GraphCalls
 from agents.types import NestedTensor
 

@@ -13,7 +13,7 @@ from agents.deployment.trained_policy import load_policy, restore_policy, single
 from agents.errors import UsageError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.policy import Policy
-from agents.policies.recurrent import reset_state
+from agents.policies.recurrent_cells import reset_state
 from agents.settings.config_file import load_config
 from agents.spaces import element, flatten
 from agents.storage.checkpoint import Checkpoints

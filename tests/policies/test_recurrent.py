@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.policies.recurrent import Recurrent, reset_state
+from agents.policies.recurrent import Recurrent
+from agents.policies.recurrent_cells import reset_state
 
 FEATURES, UNITS, LENGTH, NUM_SEQUENCES = 3, 4, 6, 2
 

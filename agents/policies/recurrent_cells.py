@@ -1,0 +1,224 @@
+"""The equations of gated recurrent cells over whole sequences, with gradients.
+
+What does not depend on the step before is computed for all steps at once: the inputs' part of the
+gates before the loop; in backpropagation the gates' derivatives before, and the gradients of the
+weights after it. Automatic differentiation computes all of these in each step.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from agents.policies.scan import scan
+
+State = tuple[tf.Tensor, ...]
+
+# Derivatives of a step by what they belong to, [..., U] each.
+Derivatives = Any
+
+
+class Cell(Protocol):
+    """The equations of a step, for tensors [..., U], and [..., G * U] for all of its G gates.
+
+    The first part of the state is the output.
+    """
+
+    def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
+        """The next state.
+
+        Args:
+          inputs: The inputs' part of the gates before their activation, [..., G * U].
+          projected: The recurrent part, [..., G * U].
+          state: The state before, [..., U] each.
+        """
+
+    def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
+        """The derivatives of `step` at its arguments."""
+
+    def backward(
+        self, derivatives: Derivatives, gradients: State
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """Gradients of `inputs`, `projected` and `state`, from those of the next state."""
+
+
+class GRU:
+    """A gated recurrent unit (Cho et al., 2014, arXiv 1406.1078), reset after the product.
+
+    Its gates are update z, reset r and candidate c: h' = z h + (1 - z) c.
+    """
+
+    def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
+        """See `Cell.step`."""
+        update, _, candidate, _ = self._gates(inputs, projected)
+        return (update * state[0] + (1 - update) * candidate,)
+
+    def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
+        """See `Cell.derivatives`."""
+        update, reset, candidate, recurrent = self._gates(inputs, projected)
+        of_candidate = (1 - update) * (1 - candidate**2)
+        of_update = (state[0] - candidate) * update * (1 - update)
+        of_reset = of_candidate * recurrent * reset * (1 - reset)
+        return of_update, of_reset, of_candidate, reset, update
+
+    def backward(
+        self, derivatives: Derivatives, gradients: State
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """See `Cell.backward`."""
+        of_update, of_reset, of_candidate, reset, update = derivatives
+        (output,) = gradients
+        gates = [output * of_update, output * of_reset, output * of_candidate]
+        projected = [*gates[:2], gates[2] * reset]
+        return tf.concat(gates, -1), tf.concat(projected, -1), (output * update,)
+
+    def _gates(self, inputs: tf.Tensor, projected: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Update, reset, candidate, and the recurrent part of the candidate, [..., U] each."""
+        of_inputs = tf.split(inputs, 3, axis=-1)
+        of_state = tf.split(projected, 3, axis=-1)
+        update, reset = (tf.sigmoid(of_inputs[gate] + of_state[gate]) for gate in (0, 1))
+        return update, reset, tf.tanh(of_inputs[2] + reset * of_state[2]), of_state[2]
+
+
+class LSTM:
+    """A long short-term memory (Hochreiter and Schmidhuber, 1997), its state output and carry.
+
+    Its gates are input i, forget f, candidate g and output o: c' = f c + i g, h' = o tanh(c').
+    """
+
+    def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
+        """See `Cell.step`."""
+        enter, forget, candidate, output = self._gates(inputs, projected)
+        carry = forget * state[1] + enter * candidate
+        return output * tf.tanh(carry), carry
+
+    def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
+        """See `Cell.derivatives`."""
+        enter, forget, candidate, output = self._gates(inputs, projected)
+        activated = tf.tanh(forget * state[1] + enter * candidate)
+        return (
+            candidate * enter * (1 - enter),
+            state[1] * forget * (1 - forget),
+            enter * (1 - candidate**2),
+            activated * output * (1 - output),
+            output * (1 - activated**2),
+            forget,
+        )
+
+    def backward(
+        self, derivatives: Derivatives, gradients: State
+    ) -> tuple[tf.Tensor, tf.Tensor, State]:
+        """See `Cell.backward`."""
+        of_enter, of_forget, of_candidate, of_output, of_carry, forget = derivatives
+        output, carry = gradients
+        carry += output * of_carry
+        of_gates = [carry * of_enter, carry * of_forget, carry * of_candidate, output * of_output]
+        gates = tf.concat(of_gates, -1)
+        return gates, gates, (tf.zeros_like(output), carry * forget)
+
+    def _gates(self, inputs: tf.Tensor, projected: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Input, forget, candidate and output, [..., U] each."""
+        enter, forget, candidate, output = tf.split(inputs + projected, 4, axis=-1)
+        sigmoid = tf.sigmoid
+        return sigmoid(enter), sigmoid(forget), tf.tanh(candidate), sigmoid(output)
+
+
+def unroll(
+    cell: Cell,
+    inputs: tf.Tensor,
+    state: State,
+    is_first: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+) -> State:
+    """Computes whole sequences.
+
+    Args:
+      cell: Its equations.
+      inputs: The inputs' part of the gates, float32 [L, N, G * U].
+      state: The state before the first step, [N, U] each.
+      is_first: bool [L, N], whether a step is the first of an episode: its state is zero.
+      kernel: Of the recurrent part, float32 [U, G * U].
+      bias: Of the recurrent part, float32 [G * U].
+
+    Returns:
+      The states after each step, [L, N, U] each; with gradients of all but `is_first`.
+    """
+
+    @tf.custom_gradient
+    def compute(
+        inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, *state: tf.Tensor
+    ) -> tuple[State, Any]:
+        projected, after = _forward(cell, inputs, state, is_first, kernel, bias)
+
+        def gradient(*of_states: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            before = tuple(
+                tf.concat([first[None], later[:-1]], axis=0)
+                for first, later in zip(state, after, strict=True)
+            )
+            before = reset_state(before, is_first)  # [L, N, U]
+            derivatives = cell.derivatives(inputs, projected, before)
+            of_inputs, of_projected, of_start = _backward(
+                cell, derivatives, of_states, is_first, kernel
+            )
+            of_kernel = tf.tensordot(before[0], of_projected, [[0, 1], [0, 1]])
+            return of_inputs, of_kernel, tf.reduce_sum(of_projected, [0, 1]), *of_start
+
+        return after, gradient
+
+    return tuple(tf.nest.flatten(compute(inputs, kernel, bias, *state)))
+
+
+def _forward(
+    cell: Cell,
+    inputs: tf.Tensor,
+    state: State,
+    is_first: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+) -> tuple[tf.Tensor, State]:
+    """The recurrent part of the gates, [L, N, G * U], and the states after each step."""
+
+    def one_step(arrays: State, state: State) -> tuple[State, State]:
+        inputs, is_first = arrays
+        state = reset_state(state, is_first)
+        projected = tf.matmul(state[0], kernel) + bias  # [N, G * U]
+        state = cell.step(inputs, projected, state)
+        return state, (projected, *state)
+
+    outputs = inputs[0], *state  # As those of a step.
+    _, (projected, *after) = scan(one_step, (inputs, is_first), state, outputs)
+    return projected, tuple(after)
+
+
+def _backward(
+    cell: Cell, derivatives: Derivatives, gradients: State, is_first: tf.Tensor, kernel: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, State]:
+    """Gradients of `inputs`, of `projected` and of the state before the first step.
+
+    Args:
+      cell: Its equations.
+      derivatives: Of all steps, [L, N, U] each.
+      gradients: Those of the states after each step that do not come from later steps.
+      is_first: bool [L, N].
+      kernel: Of the recurrent part.
+    """
+
+    def one_step(arrays: Any, later: State) -> tuple[State, State]:
+        derivatives, gradients, is_first = arrays
+        total = tuple(map(tf.add, gradients, later))
+        _, of_projected, (output, *others) = cell.backward(derivatives, total)
+        output += tf.matmul(of_projected, kernel, transpose_b=True)
+        return reset_state((output, *others), is_first), total
+
+    start = tuple(tf.zeros_like(one[0]) for one in gradients)
+    of_start, totals = scan(
+        one_step, (derivatives, gradients, is_first), start, start, reverse=True
+    )
+    of_inputs, of_projected, _ = cell.backward(derivatives, totals)
+    return of_inputs, of_projected, of_start
+
+
+def reset_state(state: State, mask: tf.Tensor) -> State:
+    """The state [..., N, U] with zeros where `mask`, bool [..., N], is set."""
+    return tuple(tf.where(mask[..., None], tf.zeros_like(part), part) for part in state)
