@@ -30,7 +30,7 @@ minibatch, has Adam's epsilon at 1e-8, and other initial weights. For cases name
 programs, the peers' are Gymnasium's.
 
 `recurrent` is the preset `pendulum_no_velocity`, sequences of 25 steps in minibatches of 250, with its GRU and as
-`feed-forward` without. `logging` is the share of a preset's training time spent on writing all scalars and histograms
+`feed_forward` without. `logging` is the share of a preset's training time spent on writing all scalars and histograms
 at the preset's intervals (without the first iteration, which compiles, evaluations and checkpoints); `graph-calls` are
 the graph calls of one iteration."""
 
@@ -55,7 +55,7 @@ def cases(quick: bool) -> list[Case]:
         found.append(Case(f"{env}/{backend}/{num_envs}", "steps/s", contestants, rounds, seconds))
     networks = tuple(
         Contestant(name, f"{__name__}:memory", {"recurrent": recurrent})
-        for name, recurrent in ((OURS, "gru"), ("feed-forward", "none"))
+        for name, recurrent in ((OURS, "gru"), ("feed_forward", "none"))
     )
     found.append(Case("Pendulum-v1/process/recurrent", "steps/s", networks, rounds, seconds))
     for backend in ("process", "tf"):

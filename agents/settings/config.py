@@ -83,7 +83,8 @@ class Config(BaseModel):
         "enlarge each rollout.",
     )
     num_processes: Count = Field(
-        0, description="Number of worker processes, or of EnvPool's threads; 0 for one per core."
+        0,
+        description="Processes that step environments, or EnvPool's threads; 0 for one per core.",
     )
     env_restarts: Restarts = Field(
         Restarts(),
