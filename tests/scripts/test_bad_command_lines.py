@@ -96,7 +96,7 @@ EARLY = [
     (["--env-kwargs=[1]"], "env_kwargs"),
     (["--env-kwargs={\"gravity\": 1}", "--config=pendulum", *SMALL], "gravity"),
     ([*LINE, "--env-kwargs={\"incline\": 1}"], "incline"),
-    (["--env-backend=threads"], "process, inline"),
+    (["--env-backend=threads"], "process, hybrid, inline"),
     (["--num-envs="], "num_envs"),
     (["--num-envs=0"], "num_envs"),
     (["--num-envs=many"], "many"),
