@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from unittest import mock
 
 from agents.runtime import compilation_cache
 from benchmarks import processes
@@ -73,7 +74,7 @@ def _compilation_cache(folder: str | None) -> Iterator[None]:
     """Lets processes keep compiled programs in a folder, or in an empty one."""
     with contextlib.ExitStack() as stack:
         folder = folder or stack.enter_context(tempfile.TemporaryDirectory())
-        os.environ[compilation_cache.VARIABLE] = folder
+        stack.enter_context(mock.patch.dict(os.environ, {compilation_cache.VARIABLE: folder}))
         yield
 
 

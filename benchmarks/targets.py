@@ -57,8 +57,8 @@ TARGETS = (
         Target("stepping", f"{env}/{backend}/{num_envs}", "of_limit", AT_LEAST, bound, aim)
         for env in ("Pendulum-v1", "HalfCheetah-v5")
         for backend, num_envs, bound, aim in (
-            ("process", 32, 0.65, 0.85),
-            ("process", 8, 0.55, 0.75),
+            ("process", 32, 0.85, 0.95),
+            ("process", 8, 0.75, 0.90),
             ("hybrid", 32, 0.65, 0.85),
             ("hybrid", 8, 0.55, 0.75),
             ("hybrid-busy", 32, 0.5, 0.75),

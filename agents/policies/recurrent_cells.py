@@ -15,8 +15,8 @@ from agents.policies.scan import scan
 
 State = tuple[tf.Tensor, ...]
 
-# Derivatives of a step by what they belong to, [..., U] each.
-Derivatives = Any
+# Derivatives of a step, [..., U] each, in the order of the cell that computes them.
+Derivatives = tuple[tf.Tensor, ...]
 
 
 class Cell(Protocol):
@@ -149,7 +149,15 @@ def unroll(
     def compute(
         inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, *state: tf.Tensor
     ) -> tuple[State, Any]:
-        projected, after = _forward(cell, inputs, state, is_first, kernel, bias)
+        def one_step(arrays: State, state: State) -> tuple[State, State]:
+            inputs, is_first = arrays
+            state = reset_state(state, is_first)
+            projected = tf.matmul(state[0], kernel) + bias  # [N, G * U]
+            state = cell.step(inputs, projected, state)
+            return state, (projected, *state)
+
+        outputs = inputs[0], *state  # As those of a step.
+        _, (projected, *after) = scan(one_step, (inputs, is_first), state, outputs)
 
         def gradient(*of_states: tf.Tensor) -> tuple[tf.Tensor, ...]:
             before = tuple(
@@ -164,31 +172,9 @@ def unroll(
             of_kernel = tf.tensordot(before[0], of_projected, [[0, 1], [0, 1]])
             return of_inputs, of_kernel, tf.reduce_sum(of_projected, [0, 1]), *of_start
 
-        return after, gradient
+        return tuple(after), gradient
 
     return tuple(tf.nest.flatten(compute(inputs, kernel, bias, *state)))
-
-
-def _forward(
-    cell: Cell,
-    inputs: tf.Tensor,
-    state: State,
-    is_first: tf.Tensor,
-    kernel: tf.Tensor,
-    bias: tf.Tensor,
-) -> tuple[tf.Tensor, State]:
-    """The recurrent part of the gates, [L, N, G * U], and the states after each step."""
-
-    def one_step(arrays: State, state: State) -> tuple[State, State]:
-        inputs, is_first = arrays
-        state = reset_state(state, is_first)
-        projected = tf.matmul(state[0], kernel) + bias  # [N, G * U]
-        state = cell.step(inputs, projected, state)
-        return state, (projected, *state)
-
-    outputs = inputs[0], *state  # As those of a step.
-    _, (projected, *after) = scan(one_step, (inputs, is_first), state, outputs)
-    return projected, tuple(after)
 
 
 def _backward(

@@ -31,7 +31,9 @@ def test_has_no_effect_after_tensorflow_has_started():
     import tensorflow as tf
 
     tf.constant(0)
-    start_tensorflow(1)
+    before = tf.config.threading.get_intra_op_parallelism_threads()
+    start_tensorflow(before + 1)
+    assert tf.config.threading.get_intra_op_parallelism_threads() == before
 
 
 class FakeDevices:
