@@ -54,6 +54,7 @@ Words, each with one meaning:
   recurrent state  what a recurrent network carries from step to step
   value target   what the value function is trained on (advantage + value)
   rollout        T steps of all B environments
+  turn           actions for the environments that are ready, and the wait for some to reply
   iteration      one rollout and the update that learns from it: one graph call
   update         epochs of minibatches, from a rollout to new weights
   epoch          one pass over a rollout

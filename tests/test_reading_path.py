@@ -16,8 +16,9 @@ PATH = {
         "Learner.begin_episodes",
         "Learner.iterate",
         "Learner._collect_and_learn",
+        "Learner._learn",
     ],
-    "agents/graph/simulation.py": ["simulate", "_loop", "_track_episodes", "_episode_sums"],
+    "agents/graph/simulation.py": ["simulate", "_loop"],
     "agents/ppo/ppo.py": [
         "PPO.__init__",
         "PPO.begin_rollout",
@@ -30,7 +31,7 @@ PATH = {
     "agents/ppo/rollout_processor.py": [
         "RolloutProcessor.__init__",
         "RolloutProcessor.process",
-        "RolloutProcessor._acting_policy",
+        "RolloutProcessor._evaluate",
         "RolloutProcessor._values",
         "RolloutProcessor._value_of",
         "RolloutProcessor._advantages",

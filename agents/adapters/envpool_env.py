@@ -12,11 +12,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from agents.command_line.installation import install_command
-from agents.environments.batch_bounds import BatchBounds
 from agents.errors import UsageError
 from agents.spaces import flatten, leaf_spaces, pack
 from agents.suggestion import did_you_mean
-from agents.vector.batch_inputs import checked_actions, seed_list
+from agents.vector.batch_inputs import ActionCheck, seed_list
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, Options, Space
@@ -71,10 +70,7 @@ class EnvPoolEnv(VectorEnv):
         self.num_envs = int(pool.config["num_envs"])
         self.single_observation_space, self.single_action_space = _single_spaces(pool)
         leaf_spaces(self.single_observation_space)  # Raises UnsupportedSpaceError.
-        self._action_leaves = [
-            (leaf, BatchBounds(leaf, self.num_envs))
-            for leaf in leaf_spaces(self.single_action_space)
-        ]
+        self._check_actions = ActionCheck(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._observ: Leaves = []  # The last observations [B, ...], none before the first reset.
@@ -158,18 +154,9 @@ class EnvPoolEnv(VectorEnv):
 
     def _checked(self, actions: NestedArray) -> NestedArray:
         """Returns valid actions [B, ...] in the dtypes of the space, as EnvPool needs them."""
-        leaves = flatten(self.single_action_space, actions)
-        checked = [
-            checked_actions(leaf, *known)
-            for leaf, known in zip(leaves, self._action_leaves, strict=True)
-        ]
-        return pack(
-            self.single_action_space,
-            (
-                leaf.astype(space.dtype, copy=False)
-                for leaf, (space, _) in zip(checked, self._action_leaves, strict=True)
-            ),
-        )
+        space = self.single_action_space
+        pairs = zip(self._check_actions(actions), leaf_spaces(space), strict=True)
+        return pack(space, (leaf.astype(each.dtype, copy=False) for leaf, each in pairs))
 
     def _check_open(self) -> None:
         if self._pool is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agents.backends.backend import EnvBackend, IndexedWrapper
 from agents.types import PlainData, VectorEnv
-from agents.vector.batch_env import available_cores
+from agents.vector.batch_hosts import available_cores
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec

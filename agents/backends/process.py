@@ -26,4 +26,5 @@ class Backend(GymnasiumBackend):
             config.env_restarts.limit,
             config.env_restarts.window,
             self._inline_share,
+            config.wait_for,
         )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.transition import Rollout, Transition
+from agents.graph.turn import Turn
 from agents.types import NestedTensor
 
 if TYPE_CHECKING:  # Environments in the graph are useful without Keras, too.
@@ -18,10 +20,21 @@ class Actor(abc.ABC):
     """Chooses actions inside of `agents.simulate`; subclass it and override what is needed.
 
     Masks are bool [B]. All methods are operations of the graph.
+
+    Attributes:
+      acts_in_turns: Whether it acts in environments that are at different steps of a rollout, after
+        `begin_turn`: actions, and what it keeps of them, depend on the environment's own row and
+        step only. It does not override `experience`, then. A subclass that overrides how it acts
+        has to say so itself.
     """
+
+    acts_in_turns: ClassVar[bool] = False
 
     def begin_rollout(self, steps: int) -> None:  # noqa: B027 - Optional.
         """Prepares a rollout of T = `steps`; the place for one operation instead of T."""
+
+    def begin_turn(self, turn: Turn) -> None:  # noqa: B027 - Optional.
+        """Called before `perform` where environments are at different steps of the rollout."""
 
     def begin_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
         """Called for the environments that have just started an episode."""
@@ -35,6 +48,18 @@ class Actor(abc.ABC):
 
     def end_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
         """Called for the environments whose episode has just ended."""
+
+
+def can_act_in_turns(actor: Actor) -> bool:
+    """Whether an actor can act in turns: what its class says, see `Actor.acts_in_turns`."""
+    if type(actor).experience is not Actor.experience:
+        return False
+    for kind in type(actor).__mro__:
+        if "acts_in_turns" in vars(kind):
+            return actor.acts_in_turns
+        if vars(kind).keys() & {"begin_rollout", "begin_turn", "perform"}:
+            return False
+    return False
 
 
 class Report(NamedTuple):
@@ -69,6 +94,20 @@ class Algorithm(Actor):
     @abc.abstractmethod
     def train(self, rollout: Rollout) -> Report:
         """Learns from a rollout, as an operation of the graph, and counts its `steps`."""
+
+    def hand_over(self) -> None:
+        """Hands what acting has recorded to `train`, and the policy as it is now to acting.
+
+        An operation of the graph, for the setting `overlap`: called between rollouts. Then `train`
+        learns from the last rollout while the next one is collected.
+
+        Raises:
+          UsageError: The algorithm can't do both at the same time.
+        """
+        raise UsageError(
+            f"overlap: {type(self).__name__} can't learn while it acts\nexpected overlap false, or "
+            "an algorithm with a method hand_over"
+        )
 
     def reset_episode_state(self) -> None:  # noqa: B027 - Optional.
         """Clears what `train` keeps of running episodes, after all environments were reset.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import numpy as np
@@ -19,8 +19,9 @@ from agents.graph.python_call import PythonCall
 from agents.graph.transition import StepResult
 from agents.shared_memory.shared_arrays import Field
 from agents.spaces import flatten, pack
-from agents.types import NestedTensor, VectorEnv
+from agents.types import NestedArray, NestedTensor, VectorEnv
 from agents.vector.batch_env import BatchEnv
+from agents.vector.paced_rollout import STEP_BYTES, PacedRollout
 from agents.vector.restarts import Restart
 
 
@@ -56,7 +57,11 @@ class InGraphBatchEnv(InGraphEnv):
         self._steps_of_call = 0
         # Whether a failed rollout left the variables at an earlier step than the environments.
         self._out_of_sync = False
+        self.wait_for = getattr(self._batch_env, "wait_for", 1.0)
         self._step_call = PythonCall(self._step)
+        self._turn_call = PythonCall(self._turn)
+        self._rollout_call = PythonCall(self._rollout)
+        self._paced_rollout: PacedRollout | None = None
         self._interruptible = stop_signals.python_code()
         super().__init__(
             batch_env.num_envs,
@@ -80,6 +85,39 @@ class InGraphBatchEnv(InGraphEnv):
         """
         leaves = flatten(self.action_space, action)
         return self._step_call.operation(leaves, tf.uint8, self.packed_spec.shape)
+
+    def turn(
+        self, steps: int, step: tf.Tensor, action: NestedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Makes a turn of a rollout: steps environments that are ready, and waits for some.
+
+        Args:
+          steps: Length of the rollout, T.
+          step: int32 [B], steps of the rollout that environments have made; all 0 to start it.
+          action: Structure [B, ...]; those of environments that are not ready are ignored.
+
+        Returns:
+          The environments' latest results as `step` returns them, uint8 [size], and the steps that
+          they have made now, int32 [B].
+
+        Raises:
+          InvalidActionError, EnvironmentFailure: As `step`.
+        """
+        inputs = [steps, step, *flatten(self.action_space, action)]
+        size = self._layout.size
+        shape = [size + STEP_BYTES * self.num_envs]
+        packed = self._turn_call.operation(inputs, tf.uint8, shape)
+        return packed[:size], tf.bitcast(tf.reshape(packed[size:], [-1, STEP_BYTES]), tf.int32)
+
+    def rollout(self, steps: int, step: tf.Tensor) -> tf.Tensor:
+        """Returns the results of a rollout whose turns are over, uint8 [T, size].
+
+        Args:
+          steps: Its length, T.
+          step: The steps that the last turn returned, int32 [B].
+        """
+        shape = [steps, self._layout.size]
+        return self._rollout_call.operation([step], tf.uint8, shape)
 
     def unpack(self, packed: tf.Tensor) -> StepResult:
         """Unpacks blocks of bytes, uint8 [..., size]; see `InGraphEnv.unpack`."""
@@ -138,6 +176,28 @@ class InGraphBatchEnv(InGraphEnv):
     # Called from the graph. TensorFlow adopts the returned arrays without copying: they are fresh.
 
     def _step(self, *actions: np.ndarray) -> np.ndarray:
+        return self._guarded(self._batch_env.step_packed, actions)
+
+    def _turn(self, steps: np.ndarray, step: np.ndarray, *actions: np.ndarray) -> np.ndarray:
+        batch_env = self._batch_env
+        assert isinstance(batch_env, BatchEnv)
+
+        def make_turn(action: NestedArray) -> np.ndarray:
+            if not step.any():
+                self._paced_rollout = batch_env.start_rollout(int(steps))
+            assert self._paced_rollout
+            return batch_env.turn(self._paced_rollout, action)
+
+        return self._guarded(make_turn, actions)
+
+    def _rollout(self, step: np.ndarray) -> np.ndarray:
+        assert self._paced_rollout and self._paced_rollout.is_complete
+        rollout, self._paced_rollout = self._paced_rollout.results, None
+        return rollout
+
+    def _guarded(
+        self, step: Callable[[NestedArray], np.ndarray], actions: Sequence[np.ndarray]
+    ) -> np.ndarray:
         start = time.perf_counter()
         try:
             if self._out_of_sync:
@@ -145,7 +205,7 @@ class InGraphBatchEnv(InGraphEnv):
                     "The last rollout failed: reset all environments before stepping them."
                 )
             with self._interruptible:
-                packed = self._batch_env.step_packed(pack(self.action_space, actions))
+                packed = step(pack(self.action_space, actions))
             self._steps_of_call += 1
             self.seconds += time.perf_counter() - start
             return packed

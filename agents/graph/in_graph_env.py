@@ -38,10 +38,13 @@ class InGraphEnv(abc.ABC):
       episode_length: Variable [B], int32, their steps so far; kept by `simulate()`.
       info_names: Names seen in infos so far; not those of every step.
       packed_spec: Structure of `tf.TensorSpec` that `step` returns.
+      wait_for: Fraction of the processes under way that a turn of a rollout waits for; 1 where all
+        environments make each step together.
       seconds: Time that steps of the environments took, apart from the graph.
     """
 
     compiles = False
+    wait_for = 1.0
     seconds = 0.0
 
     def __init__(

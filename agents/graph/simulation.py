@@ -5,7 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 
 from agents.graph.algorithm import Actor
+from agents.graph.episode_sums import track_episodes
 from agents.graph.in_graph_env import InGraphEnv
+from agents.graph.loop_of_turns import loop_of_turns
 from agents.graph.transition import Rollout, StepResult, Transition
 from agents.types import NestedTensor
 
@@ -19,6 +21,9 @@ def simulate(
     `end_episode` and `begin_episode`. The observations after the last step are
     `batch_env.observ`; the variables of `batch_env` change at the end, all at once.
 
+    Where `batch_env.wait_for` is below 1, environments need not be at the same step, and the actor's
+    `begin_turn` is called before `perform`. The rollout is the same, bit by bit.
+
     Args:
       batch_env: B environments that were reset before their first step.
       actor: Chooses the actions.
@@ -27,13 +32,17 @@ def simulate(
 
     Returns:
       The rollout, [T, B, ...].
+
+    Raises:
+      ValueError: The actor does not act in turns, but `batch_env.wait_for` is below 1.
     """
+    loop = _loop if batch_env.wait_for == 1 else loop_of_turns
     actor.begin_rollout(steps)
     first_observ, last_action = (
         tf.nest.map_structure(tf.convert_to_tensor, variables)
         for variables in (batch_env.observ, batch_env.action)
     )
-    packed, last_action = _loop(batch_env, actor, steps, deterministic, first_observ, last_action)
+    packed, last_action = loop(batch_env, actor, steps, deterministic, first_observ, last_action)
     results = batch_env.unpack(packed)  # [T, B, ...]
     batch_env.keep(last_action, tf.nest.map_structure(lambda leaf: leaf[-1], results))
     observ = tf.nest.map_structure(
@@ -42,7 +51,7 @@ def simulate(
         results.observ,
     )  # [T, B, ...]
     done = results.terminated | results.truncated  # [T, B]
-    episode_return, episode_length = _track_episodes(batch_env, results.reward, done)
+    episode_return, episode_length = track_episodes(batch_env, results.reward, done)
     return Rollout(
         observ=observ,
         reward=results.reward,
@@ -104,44 +113,3 @@ def _loop(
 
 def _transition(observ: NestedTensor, action: NestedTensor, result: StepResult) -> Transition:
     return Transition(observ, action, *result[1:])
-
-
-def _track_episodes(
-    batch_env: InGraphEnv, reward: tf.Tensor, done: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns and lengths [T, B] of episodes; those of running episodes stay in the variables."""
-    variables = batch_env.episode_return, batch_env.episode_length
-    returns, lengths, after = _episode_sums(reward, done, *map(tf.convert_to_tensor, variables))
-    for variable, value in zip(variables, after, strict=True):
-        variable.assign(value)
-    return returns, lengths
-
-
-# A loop of small operations: compiled it takes no time beside the environments' steps.
-@tf.function(jit_compile=True, autograph=False)
-def _episode_sums(
-    reward: tf.Tensor, done: tf.Tensor, returns: tf.Tensor, lengths: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """Running return and length of every environment, restarted after the end of an episode.
-
-    Args:
-      reward: float32 [T, B].
-      done: bool [T, B].
-      returns: float32 [B], returns so far of the episodes running at the start.
-      lengths: int32 [B], their lengths so far.
-
-    Returns:
-      Returns [T, B] and lengths [T, B] including each step, and [returns, lengths] [B] to start the
-      next rollout with.
-    """
-
-    def add_step(
-        sums: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, tf.Tensor]
-    ) -> tuple[tf.Tensor, ...]:
-        _, _, returns, lengths = sums
-        reward, done = step
-        returns, lengths = returns + reward, lengths + 1
-        return returns, lengths, tf.where(done, 0.0, returns), tf.where(done, 0, lengths)
-
-    returns, lengths, *after = tf.scan(add_step, (reward, done), (returns, lengths) * 2)
-    return returns, lengths, [sums[-1] for sums in after]

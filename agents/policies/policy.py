@@ -114,6 +114,12 @@ class Policy:
         if "vector" in inputs:
             self.observ_normalizer.update(inputs["vector"])
 
+    def assign(self, other: Policy) -> None:
+        """Takes over the weights and statistics of a policy of the same configuration."""
+        variables = self.variables()
+        for name, value in other.variables().items():
+            variables[name].assign(value)
+
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
         network, normalizer = self.network.variables(), self.observ_normalizer.variables()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from agents.learning.masked import Mask
+from agents.learning.returns import Weights
 from agents.policies.actor_critic import States
 from agents.policies.inputs import NetworkInputs
 from agents.types import NestedTensor
@@ -21,14 +22,15 @@ class Batch(NamedTuple):
       advantage: float32 [M].
       is_first: bool [N, L], whether a step is the first of an episode; () for single steps.
       inputs: Normalized network inputs [M, ...].
-      old_log_prob: float32 [M], log-probabilities of the samples under the policy that acted.
-      old_parameters: Parameters of that policy's distributions, [M, size] each.
-      sample: Structure [M, ...], the samples of that policy.
+      old_log_prob: float32 [M], log-probabilities of the samples before the update.
+      old_parameters: Parameters of the policy's distributions before the update, [M, size] each.
+      sample: Structure [M, ...], the samples of the policy that acted.
       states: Recurrent state before each sequence, [N, U]; empty for single steps.
       target: float32 [M], normalized value targets.
       value: float32 [M], normalized values before the update.
       valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
         means nothing. () if all have one, see `StepResult.restarted`.
+      importance: float32 [M], weights of the advantages; () if the policy before the update acted.
     """
 
     # Loop variables of the compiled update have this order; changing it changes rounding.
@@ -42,3 +44,4 @@ class Batch(NamedTuple):
     target: tf.Tensor
     value: tf.Tensor
     valid: Mask = ()
+    importance: Weights = ()

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from agents.learning.masked import is_mask
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.learning.returns import standardize
+from agents.learning.returns import standardize, weighted
 from agents.learning.schedules import Constant, make_schedule
 from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
@@ -53,7 +52,7 @@ class Loss:
         self._penalties = penalties
 
     def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
-        """The advantages of all minibatches, standardized if the configuration says so.
+        """The advantages of all minibatches, weighted, and standardized if the configuration says so.
 
         Args:
           batch: N elements.
@@ -62,12 +61,14 @@ class Loss:
         Returns:
           float32 [minibatches, M], or [minibatches, M, L] for sequences.
         """
-        advantage = tf.gather(batch.advantage, minibatches)  # [minibatches, M, ...]
-        if not self.config.normalize_advantages:
-            return advantage
-        valid = tf.gather(batch.valid, minibatches) if is_mask(batch.valid) else ()
-        axes = tuple(range(1, len(advantage.shape)))
-        return standardize(advantage, self._reducer, valid, axes)
+        advantage, valid, importance = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, minibatches),
+            (batch.advantage, batch.valid, batch.importance),
+        )  # [minibatches, M, ...]
+        if self.config.normalize_advantages:
+            axes = tuple(range(1, len(advantage.shape)))
+            advantage = standardize(advantage, self._reducer, valid, axes)
+        return weighted(advantage, importance)
 
     def compute(
         self, minibatch: Batch, progress: tf.Tensor

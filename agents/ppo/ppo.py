@@ -10,6 +10,7 @@ import tensorflow as tf
 from agents.graph.algorithm import Algorithm, Report
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.transition import Rollout
+from agents.graph.turn import Turn
 from agents.learning.correlated_noise import CorrelatedNoise
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
@@ -39,6 +40,7 @@ class PPO(Algorithm):
       steps: Variable [], int64, the environment steps learned from so far.
     """
 
+    acts_in_turns = True
     loss_class: ClassVar[type[Loss]] = Loss
 
     def __init__(self, batch_env: InGraphEnv, config: Config, reducer: Reducer = SINGLE_LEARNER):
@@ -55,11 +57,15 @@ class PPO(Algorithm):
         """
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
-        self.policy = Policy(
-            batch_env.observation_space, batch_env.action_space, config, self._generator, reducer
-        )
+        spaces = batch_env.observation_space, batch_env.action_space
+        arguments = *spaces, config, self._generator, reducer
+        policies = [Policy(*arguments) for _ in range(3 if config.overlap else 1)]
+        # Learns, acts, and acted in the rollout that is learned from; see `hand_over`.
+        self.policy, self._acting, self._behavior = policies if config.overlap else policies * 3
         network = self.policy.network
-        self._processor = RolloutProcessor(self.policy, batch_env.num_envs, config, reducer)
+        self._processor = RolloutProcessor(
+            self.policy, batch_env.num_envs, config, reducer, self._behavior
+        )
         self._loss = make_loss(network, config, reducer, self.loss_class)
         self._update = Update(
             network.variables(),
@@ -79,6 +85,7 @@ class PPO(Algorithm):
         self._train_graph = tf.function(self._train, jit_compile=compiles, autograph=False)
         # Of the current rollout: the next step, noise [T, B, K] and samples [T, B, ...].
         self._step = tf.Variable(0, trainable=False)
+        self._turn: Turn | None = None  # Where environments are at steps of their own.
         self._num_envs = batch_env.num_envs * reducer.num_learners  # Of all learners.
         noise = self.policy.noise([config.rollout_length, self._num_envs])
         self._noise = tf.Variable(reducer.own(noise, axis=1), trainable=False)
@@ -87,11 +94,12 @@ class PPO(Algorithm):
         # The policy's recurrent state [B, U], now and before the rollout; and that of all learners.
         zero_states = self.policy.zero_states(batch_env.num_envs)
         self._states, self._start_states = _variables(zero_states), _variables(zero_states)
-        self._all_states = (
-            _variables(self.policy.zero_states(self._num_envs))
-            if reducer.num_learners > 1
-            else self._states
-        )
+        self._all_states = self._states
+        if reducer.num_learners > 1:
+            self._all_states = _variables(self.policy.zero_states(self._num_envs))
+        # What acting leaves to `train`, beside the rollout.
+        self._live = self._samples, self._start_states, batch_env.observ
+        self._recorded = _variables(_tensors(self._live)) if config.overlap else self._live
 
     # Acting.
 
@@ -104,11 +112,15 @@ class PPO(Algorithm):
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length
             raise ValueError(f"PPO expected rollouts of {expected} steps, got {steps}.")
-        noise = self.policy.noise([steps, self._num_envs])
-        correlated = self._correlated_noise.correlate(noise)
-        self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]
+        if not self._config.overlap:
+            self._draw_noise()
         self._step.assign(0)
+        self._turn = None
         _assign(self._start_states, self._states)
+
+    def begin_turn(self, turn: Turn) -> None:
+        """Lets `perform` act in environments that are at different steps of the rollout."""
+        self._turn = turn
 
     def begin_episode(self, mask: tf.Tensor) -> None:
         """Resets the policy's recurrent state where `mask`, bool [B], is set."""
@@ -117,10 +129,12 @@ class PPO(Algorithm):
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Chooses actions [B, ...] and stores the policy's samples, which are not clipped."""
+        if self._turn:
+            return self._perform_in_turn(self._turn, observ, deterministic)
         step = tf.convert_to_tensor(self._step)  # []
         states = _tensors(self._states)
         noise = tf.gather(self._noise, step)  # [B, K]
-        sample, action, states = self.policy.act(observ, deterministic, noise, states)
+        sample, action, states = self._acting.act(observ, deterministic, noise, states)
         tf.nest.map_structure(
             lambda stored, leaf: stored.scatter_update(tf.IndexedSlices(leaf, step)),
             self._samples,
@@ -129,6 +143,27 @@ class PPO(Algorithm):
         _assign(self._states, states)
         self._step.assign_add(1)
         return action
+
+    def _perform_in_turn(
+        self, turn: Turn, observ: NestedTensor, deterministic: bool
+    ) -> NestedTensor:
+        states = _tensors(self._states)
+        noise = turn.read(self._noise)  # [B, K]
+        sample, action, next_states = self._acting.act(observ, deterministic, noise, states)
+        tf.nest.map_structure(turn.write, self._samples, sample)
+        _assign(self._states, turn.select(next_states, states))
+        return action
+
+    def hand_over(self) -> None:
+        """See `Algorithm.hand_over`; draws the noise of the next rollout, too.
+
+        While a rollout is learned from and the next one collected, no variable that one of the two
+        assigns is read by the other. So there are three policies, which differ by one update each.
+        """
+        _assign(self._recorded, _tensors(self._live))
+        self._behavior.assign(self._acting)
+        self._acting.assign(self.policy)
+        self._draw_noise()
 
     # Learning.
 
@@ -175,10 +210,13 @@ class PPO(Algorithm):
             algorithm={"generator": self._generator.state},
         )
 
+    def _draw_noise(self) -> None:
+        noise = self.policy.noise([self._config.rollout_length, self._num_envs])
+        correlated = self._correlated_noise.correlate(noise)
+        self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]
+
     def _experience(self, rollout: Rollout) -> Experience:
-        sample, states, last_observ = _tensors(
-            (self._samples, self._start_states, self._batch_env.observ)
-        )
+        sample, states, last_observ = _tensors(self._recorded)
         convert = self.policy.inputs.convert
         return Experience(
             rollout=rollout,

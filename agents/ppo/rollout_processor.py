@@ -11,7 +11,12 @@ from agents.graph.transition import Rollout
 from agents.learning.masked import Mask, is_mask, masked
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.learning.returns import generalized_advantages, successor_values
+from agents.learning.returns import (
+    Weights,
+    generalized_advantages,
+    successor_values,
+    weighted,
+)
 from agents.policies.actor_critic import States
 from agents.policies.inputs import MASK, NetworkInputs
 from agents.policies.policy import Policy
@@ -46,19 +51,21 @@ class Experience(NamedTuple):
 
 
 class Acting(NamedTuple):
-    """The policy that acted, with the normalizer's statistics of that time.
+    """The policy that acted, or the one before the update, as seen in a rollout.
 
     Attributes:
       distribution: Its distributions [T, B].
       parameters: Their parameters, [T, B, size] each, or [size] if the same for all steps.
       log_prob: float32 [T, B], log-probabilities of the samples.
       states: Its recurrent state after each step, [T, B, U].
+      importance: See `Batch`, [T, B].
     """
 
     distribution: Distribution
     parameters: list[tf.Tensor]
     log_prob: tf.Tensor
     states: States
+    importance: Weights = ()
 
 
 class RolloutProcessor:
@@ -71,17 +78,24 @@ class RolloutProcessor:
     """
 
     def __init__(
-        self, policy: Policy, num_envs: int, config: Config, reducer: Reducer = SINGLE_LEARNER
+        self,
+        policy: Policy,
+        num_envs: int,
+        config: Config,
+        reducer: Reducer = SINGLE_LEARNER,
+        behavior: Policy | None = None,
     ):
         """Starts without statistics.
 
         Args:
-          policy: The policy that acts.
+          policy: The policy that learns.
           num_envs: Number of environments of this learner, B.
           config: The experiment's settings.
           reducer: Combines the normalizers' statistics of several learners.
+          behavior: The policy that acted; by default the one that learns.
         """
         self._policy, self._network, self._config = policy, policy.network, config
+        self._behavior = behavior or policy
         self._reward_normalizer = RewardNormalizer(
             num_envs, config.discount, config.reward_clip, config.normalize_reward, reducer
         )
@@ -106,20 +120,17 @@ class RolloutProcessor:
         rollout = experience.rollout
         # Recurrent states before the rollout are known, so that no step needs a reset at its start.
         is_first = tf.concat([tf.zeros_like(rollout.done[:1]), rollout.done[:-1]], axis=0)  # [T, B]
-        acting = self._acting_policy(experience, is_first)
+        behavior = self._evaluate(self._behavior, experience, is_first)
         # The policy acted with the statistics of that time; the update uses the new ones (as Brax).
         self._policy.update_normalizer(flatten_time(experience.inputs))
         inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
-        start_states = {
-            **tf.nest.map_structure(
-                lambda state: self._reducer.own(tf.convert_to_tensor(state)), self.value_states
-            ),
-            **experience.states,
-        }
+        acting = self._before_update(behavior, experience, is_first)
+        value_states = tf.nest.map_structure(self._own, self.value_states)
+        start_states = {**value_states, **experience.states}
         value, value_states = self._values(inputs, start_states, is_first)  # [T, B]
         states = {**acting.states, **value_states}  # [T, B, U]
-        advantage = self._advantages(experience, value, states)  # [T, B]
-        target = advantage + value  # [T, B]
+        advantage = self._advantages(experience, value, states, acting.importance)  # [T, B]
+        target = weighted(advantage, acting.importance) + value  # [T, B]
         valid = outcome_mask(rollout)  # [T, B]
         self._value_normalizer.update(target, valid)
         steps = Batch(
@@ -135,6 +146,7 @@ class RolloutProcessor:
             target=self._value_normalizer.normalize(target),
             value=self._value_normalizer.normalize(value),
             valid=valid,
+            importance=acting.importance,
         )
         returns = {"reward": rollout.reward, "value": value, "return": target}
         arrays = self._arrays(experience, steps, {**returns, **acting.distribution.statistics()})
@@ -158,13 +170,32 @@ class RolloutProcessor:
             f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
         }
 
-    def _acting_policy(self, experience: Experience, is_first: tf.Tensor) -> Acting:
-        """Evaluates the policy that acted, before the normalizer's statistics change."""
-        inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
-        parameters, states = self._network.policies(inputs, experience.states, is_first)
-        distribution = self._network.distribution(parameters, inputs)
+    def _evaluate(self, policy: Policy, experience: Experience, is_first: tf.Tensor) -> Acting:
+        """Evaluates a policy, with the normalizer's statistics as they are."""
+        network, inputs = policy.network, policy.normalize(experience.inputs)  # [T, B, ...]
+        parameters, states = network.policies(inputs, experience.states, is_first)
+        distribution = network.distribution(parameters, inputs)
         log_prob = distribution.log_prob(experience.sample)  # [T, B]
         return Acting(distribution, parameters, log_prob, states)
+
+    def _before_update(
+        self, behavior: Acting, experience: Experience, is_first: tf.Tensor
+    ) -> Acting:
+        """The policy before the update, which ratios and KL divergences refer to.
+
+        That is the policy that acted, or is one update ahead of it. The latter is the proximal policy
+        of the decoupled objective (Hilton et al., 2022, arXiv 2110.00641): the update stays near it,
+        whatever acted, and weights correct for that, in advantages and value targets, too. They are
+        truncated at 1, as those of V-trace (Espeholt et al., 2018, arXiv 1802.01561).
+        """
+        if self._behavior is self._policy:
+            return behavior
+        proximal = self._evaluate(self._policy, experience, is_first)
+        importance = tf.minimum(tf.exp(proximal.log_prob - behavior.log_prob), 1.0)  # [T, B]
+        return proximal._replace(importance=importance)
+
+    def _own(self, states: tf.Variable) -> tf.Tensor:
+        return self._reducer.own(tf.convert_to_tensor(states))
 
     def _values(
         self, inputs: NetworkInputs, start_states: States, is_first: tf.Tensor
@@ -178,7 +209,9 @@ class RolloutProcessor:
         normalized = self._network.value(self._policy.normalize(inputs), states)
         return self._value_normalizer.denormalize(normalized)
 
-    def _advantages(self, experience: Experience, value: tf.Tensor, states: States) -> tf.Tensor:
+    def _advantages(
+        self, experience: Experience, value: tf.Tensor, states: States, importance: Weights
+    ) -> tf.Tensor:
         """Advantages of normalized rewards, and the recurrent state of the next rollout.
 
         Args:
@@ -186,6 +219,7 @@ class RolloutProcessor:
           value: float32 [T, B].
           states: Recurrent state after each step, before any reset, [T, B, U]: the final
             observation continues the episode that ended.
+          importance: See `Batch`, [T, B].
 
         Returns:
           float32 [T, B].
@@ -209,9 +243,8 @@ class RolloutProcessor:
         )  # [T, B]
         # Cut before a step without an outcome, too: V(observ) of that step is the bootstrap.
         cut = done | steps_before(rollout.restarted) if is_mask(valid) else done  # [T, B]
-        advantage = generalized_advantages(
-            reward, value, next_value, cut, self._config.discount, self._config.gae_lambda
-        )
+        decay = self._config.discount, self._config.gae_lambda
+        advantage = generalized_advantages(reward, value, next_value, cut, *decay, importance)
         return masked(advantage, valid)
 
     def _to_elements(
@@ -238,6 +271,8 @@ class RolloutProcessor:
         samples = tf.nest.flatten(steps.sample)
         actions = {f"action_{index}" if index else "action": s for index, s in enumerate(samples)}
         update = {"log_prob": steps.old_log_prob, "advantage": steps.advantage}
+        if not isinstance(steps.importance, tuple):
+            update["importance"] = steps.importance
         rollout = {**images, **flatten_time({**others, **vectors, **actions, **update})}
         arrays = {f"rollout/{name}": array for name, array in rollout.items()}
         for normalizer in (

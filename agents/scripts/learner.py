@@ -30,7 +30,7 @@ from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.storage.run_directory import RunDirectory
-from agents.vector.batch_env import available_cores
+from agents.vector.batch_hosts import available_cores
 
 if TYPE_CHECKING:
     from agents.scripts.train import TrainOptions

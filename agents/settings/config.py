@@ -12,7 +12,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    JsonValue,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -27,6 +26,7 @@ from agents.settings.field_types import (
     Layers,
     Name,
     Names,
+    PlainDict,
     PositiveCoefficient,
     PositiveFraction,
     ProperFraction,
@@ -65,12 +65,10 @@ class Config(BaseModel):
         "Pendulum-v1",
         description="Gymnasium id; my_module:MyEnv-v0 imports the module that registers it.",
     )
-    env_kwargs: dict[str, JsonValue] = Field(
-        {}, max_length=1000, description="Keyword arguments of the environment's constructor."
+    env_kwargs: PlainDict = Field(
+        {}, description="Keyword arguments of the environment's constructor."
     )
-    reset_options: dict[str, JsonValue] = Field(
-        {}, max_length=1000, description="Options for every reset of the environment."
-    )
+    reset_options: PlainDict = Field({}, description="Options for every reset of the environment.")
     env_backend: Literal["process", "hybrid", "inline", "envpool", "tf"] = Field(
         "process",
         description="Where environments run: in worker processes; hybrid, a share of them in the "
@@ -85,6 +83,11 @@ class Config(BaseModel):
     num_processes: Count = Field(
         0,
         description="Processes that step environments, or EnvPool's threads; 0 for one per core.",
+    )
+    wait_for: PositiveFraction = Field(
+        1.0,
+        description="Fraction of the busy worker processes that each turn waits for, at least one; "
+        "below 1, slow environments do not hold up the others. The results stay the same.",
     )
     env_restarts: Restarts = Field(
         Restarts(),
@@ -119,17 +122,14 @@ class Config(BaseModel):
         description="Masks invalid actions with the action_mask in the environment's infos.",
     )
     info_keys: Names = Field(
-        (),
-        description="Keys of numeric info entries to log as info/<key>, averaged over the steps "
-        "since the last log point.",
+        (), description="Numeric info entries to log as info/<key>, averaged between log points."
     )
 
     algorithm: Name = Field(
         "ppo", description="ppo, or my_module:MyAlgorithm, a subclass of agents.Algorithm."
     )
-    custom_settings: dict[str, JsonValue] = Field(
+    custom_settings: PlainDict = Field(
         {},
-        max_length=1000,
         description="Settings of an algorithm, network or policy of your own, which it reads here.",
     )
     rollout_length: int = Field(
@@ -138,6 +138,11 @@ class Config(BaseModel):
         le=1_000_000,
         description="Steps of each environment per iteration; longer rollouts estimate long-term "
         "returns better, shorter ones update more often.",
+    )
+    overlap: bool = Field(
+        False,
+        description="Collects a rollout while learning from the one before, with the policy from "
+        "before that update: faster, at some cost in what is learned per step.",
     )
     epochs: int = Field(
         10, ge=1, le=10_000, description="Passes over each rollout; fewer if training is unstable."
@@ -292,8 +297,7 @@ class Config(BaseModel):
     )
     state_dependent_std: bool = Field(
         False,
-        description="Lets the network predict a Gaussian's standard deviation; otherwise it is one "
-        "trained vector.",
+        description="Predicts a Gaussian's standard deviation; otherwise it is a trained vector.",
     )
     initial_log_std: float = Field(
         0.0,
@@ -305,7 +309,7 @@ class Config(BaseModel):
     divide_initial_std: bool = Field(
         False,
         description="Divides the initial standard deviation by the square root of the number of "
-        "action dimensions, so that the size of the noise does not grow with it.",
+        "action dimensions: the size of the noise does not grow with it.",
     )
     noise_correlation: ProperFraction = Field(
         0.0,
@@ -363,8 +367,7 @@ class Config(BaseModel):
 
     seed: Seed = Field(0, description="Seed of all random numbers; equal seeds give equal runs.")
     step_timeout: Seconds = Field(
-        60.0,
-        description="Seconds that an environment may take for a step before the run fails.",
+        60.0, description="Seconds that an environment may take for a step before the run fails."
     )
     start_timeout: Seconds = Field(
         120.0,
@@ -385,12 +388,6 @@ class Config(BaseModel):
     def _read_numbers(cls, value: PlainData, info: ValidationInfo) -> PlainData:
         assert info.field_name
         return plain_data.read_number(value, cls.model_fields[info.field_name].annotation)
-
-    @field_validator("env_kwargs", "reset_options", "custom_settings", mode="before")
-    @classmethod
-    def _as_saved(cls, value: PlainData) -> PlainData:
-        """Makes a resumed run give the same values as at first."""
-        return plain_data.as_saved(value)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:

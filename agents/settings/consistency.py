@@ -39,9 +39,11 @@ def check(config: Config) -> None:
         check_name(setting, getattr(config, setting))
     if config.recurrent != "none":
         check_sequences(config.sequence_length, config.rollout_length, config.minibatch_size)
+    check_wait_for(config.wait_for, config.env_backend)
     check_restarts(config.env_restarts.limit, config.env_backend)
     check_reset_options(bool(config.reset_options), config.env_backend)
     check_critic_optimizer(config.critic_learning_rate, config.shared_torso)
+    check_overlap(config.overlap, config.env_backend)
     check_reductions(config.reduce_every, config.kl_stop, config.learning_rate_schedule)
 
 
@@ -101,6 +103,17 @@ def check_sequences(sequence_length: int, rollout_length: int, minibatch_size: i
         )
 
 
+def check_wait_for(wait_for: float, env_backend: str) -> None:
+    """Refuses turns of environments that do not run in processes of their own."""
+    if wait_for < 1 and env_backend != "process":
+        raise PydanticCustomError(
+            "wait_for",
+            "wait_for: environments with env_backend '{env_backend}' make each step together, "
+            "got {wait_for}\nexpected env_backend process, or wait_for 1",
+            {"env_backend": env_backend, "wait_for": wait_for},
+        )
+
+
 def check_restarts(limit: int, env_backend: str) -> None:
     """Refuses restarts of environments that are no processes or objects of Python."""
     if limit and env_backend not in PYTHON_BACKENDS:
@@ -141,6 +154,16 @@ def check_reductions(reduce_every: str, kl_stop: float, learning_rate_schedule: 
             "reduce_every: with epoch, learners can't agree on kl_stop or the schedule kl of the "
             "learning rate\nexpected reduce_every minibatch, or kl_stop 0 and another "
             "learning_rate_schedule",
+        )
+
+
+def check_overlap(overlap: bool, env_backend: str) -> None:
+    """Refuses to overlap the parts of a single program."""
+    if overlap and env_backend == "tf":
+        raise PydanticCustomError(
+            "overlap",
+            "overlap: with env_backend 'tf', collecting and learning are one program\n"
+            "expected another env_backend, or overlap false",
         )
 
 

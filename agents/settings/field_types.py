@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+from agents.settings.plain_data import as_saved
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Names = Annotated[tuple[str, ...], Field(max_length=100)]
 Layers = Annotated[
     tuple[Annotated[int, Field(strict=True, ge=1, le=65_536)], ...], Field(max_length=100)
 ]
+# As saved, so that a resumed run gives the same values as at first.
+PlainDict = Annotated[dict[str, JsonValue], Field(max_length=1000), BeforeValidator(as_saved)]
 Count = Annotated[int, Field(ge=0, le=65_536)]
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Steps = Annotated[int, Field(ge=1, le=10**15)]

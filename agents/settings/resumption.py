@@ -26,6 +26,7 @@ CHANGEABLE = frozenset(
         "step_timeout",
         "threads",
         "video_interval",
+        "wait_for",
     }
 )
 

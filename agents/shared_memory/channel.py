@@ -51,7 +51,7 @@ _HEADER = struct.Struct("<QQ")  # Sequence number, length in bytes.
 _RING = struct.Struct("<Q")  # The counter of the side that rings.
 # Whether writes of one process become visible to others in their order.
 ORDERED_WRITES = platform.machine().lower() in ("x86_64", "amd64")
-_yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
+yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
 class ChannelClosed(ConnectionError):
@@ -142,7 +142,7 @@ class Channel:
         if self._is_ordered:
             return self.words[self._other_count] >= sequence
         if self._rung < sequence:
-            self._drain_doorbell()
+            self.drain_doorbell()
         return self._rung >= sequence
 
     def wait_count(
@@ -169,7 +169,7 @@ class Channel:
         words, other_count = self.words, self._other_count
         spin_until = time.perf_counter() + SPIN_SECONDS
         while words[other_count] < sequence:
-            _yield_processor()
+            yield_processor()
             if time.perf_counter() > spin_until:
                 self._sleep_until(sequence, deadline, while_waiting)
                 return
@@ -214,20 +214,28 @@ class Channel:
     def _sleep_until(
         self, sequence: int, deadline: float | None, while_waiting: Callable[[], object] | None
     ) -> None:
-        self.words[self._asleep] = 1
+        self.set_asleep(True)
         try:
             while not self.has_count(sequence):
                 stop_signals.check()
                 _check_deadline(deadline)
                 if while_waiting is not None:
                     while_waiting()
-                is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self._drain_doorbell()
+                is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self.drain_doorbell()
                 if (not is_open or self._other_exited()) and not self.has_count(sequence):
                     raise ChannelClosed("the other side closed the channel")
         finally:
-            self.words[self._asleep] = 0
+            self.set_asleep(False)
 
-    def _drain_doorbell(self) -> bool:
+    def set_asleep(self, asleep: bool) -> None:
+        """Sets whether this side sleeps, so that the other one has to ring."""
+        self.words[self._asleep] = asleep
+
+    def fileno(self) -> int:
+        """Returns the descriptor of the doorbell, to sleep on."""
+        return self._doorbell.fileno()
+
+    def drain_doorbell(self) -> bool:
         """Receives the rings; returns False if the other side is gone."""
         try:
             rings = self._doorbell.recv(4096)

@@ -92,6 +92,13 @@ class Layout:
         # The last one: workers, which do not write it, need not know of it.
         self.restarted = self._add((), np.bool_) if restarts else None
 
+    @property
+    def results(self) -> list[Field]:
+        """All results, in their order."""
+        flags = [self.reward, self.terminated, self.truncated]
+        restarted = [self.restarted] if self.restarted else []
+        return [*self.observ, *flags, *self.final_observ, *self.info.values(), *restarted]
+
     def _add_leaves(self, space: Space) -> list[Field]:
         return [self._add(leaf.shape, leaf.dtype) for leaf in leaf_spaces(space)]
 

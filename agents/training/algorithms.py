@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 
 from agents.errors import UsageError
-from agents.graph.algorithm import Algorithm
+from agents.graph.algorithm import Algorithm, can_act_in_turns
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.settings.config import Config
@@ -43,6 +43,11 @@ def find_algorithm(name: str) -> AlgorithmFactory:
         if not isinstance(algorithm, Algorithm):
             raise UsageError(
                 f"{place}: expected a subclass of agents.Algorithm, got {type(algorithm).__name__}"
+            )
+        if config.wait_for < 1 and not can_act_in_turns(algorithm):
+            raise UsageError(
+                f"{place}: acts in all environments at once, got wait_for {config.wait_for:g}\n"
+                "use wait_for 1, or see agents.graph.algorithm.Actor.acts_in_turns"
             )
         return algorithm
 

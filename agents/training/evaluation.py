@@ -15,6 +15,7 @@ from agents.errors import NonFiniteError
 from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
+from agents.graph.turn import Turn
 from agents.learning.nonfinite import first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
@@ -172,6 +173,8 @@ class Evaluation:
 class PolicyActor(Actor):
     """Acts with a policy in N environments; keeps nothing beyond an episode."""
 
+    acts_in_turns = True
+
     def __init__(self, policy: Policy, num_envs: int):
         """Creates variables for the recurrent state."""
         self._policy = policy
@@ -179,6 +182,11 @@ class PolicyActor(Actor):
         self._states = tf.nest.map_structure(
             lambda zeros: tf.Variable(zeros, trainable=False), zero_states
         )  # [N, U]
+        self._turn: Turn | None = None
+
+    def begin_turn(self, turn: Turn) -> None:
+        """Lets `perform` keep the recurrent state where environments are not ready."""
+        self._turn = turn
 
     def begin_episode(self, mask: tf.Tensor) -> None:
         """Resets the recurrent state where `mask`, bool [N], is set."""
@@ -187,8 +195,8 @@ class PolicyActor(Actor):
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Returns the policy's actions [N, ...]."""
         states = tf.nest.map_structure(tf.convert_to_tensor, self._states)
-        _, action, states = self._policy.act(observ, deterministic, states=states)
-        self._assign(states)
+        _, action, next_states = self._policy.act(observ, deterministic, states=states)
+        self._assign(self._turn.select(next_states, states) if self._turn else next_states)
         return action
 
     def _assign(self, states: States) -> None:

@@ -71,7 +71,8 @@ class FinalCheckpoint:
             self._checkpoints.save(self._learner.step)
 
     def _take_snapshot(self) -> Snapshot:
-        return Snapshot(self._learner.step, self._learner.finished_values())
+        values = self._learner.finished_values()  # Waits for an update that is running.
+        return Snapshot(self._learner.step, values)
 
     def _save_snapshot(self) -> None:
         """Saves the snapshot from another thread, while the graph call is running."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,44 +14,24 @@ from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
+from agents.graph.transition import Rollout
 from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
 from agents.runtime.graph_calls import GraphCalls
 from agents.seeds import Seeds
 from agents.settings.config import Config
+from agents.tracking.episode_statistics import EpisodeStatistics
 from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
-from agents.training.episode_statistics import EpisodeStatistics
 from agents.training.evaluation import Evaluation, Progress, ignore_progress
+from agents.training.iteration import Iteration
+from agents.training.overlap import Overlap
 from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
 
 # Causes before consequences.
 MONITORED = ("observ", "final_observ", "reward", "action", "loss", "gradient")
-
-
-class Iteration(NamedTuple):
-    """What the graph call of an iteration returns, of the environments of all learners.
-
-    Attributes:
-      done: bool [T, B], whether a step ended an episode; not where the environment was restarted.
-      episode_return: float32 [T, B], valid where `done`.
-      episode_length: int32 [T, B], valid where `done`.
-      extras: float32 [T, B] by info key.
-      report: The algorithm's report.
-      is_finite: bool [], whether everything that the algorithm monitors is finite.
-      collected: float64 [], when the rollout was complete, in seconds since 1970; 0 in compiled
-        programs, which have no clock.
-    """
-
-    done: tf.Tensor
-    episode_return: tf.Tensor
-    episode_length: tf.Tensor
-    extras: dict[str, tf.Tensor]
-    report: Report
-    is_finite: tf.Tensor
-    collected: tf.Tensor
 
 
 class Learner:
@@ -105,9 +84,11 @@ class Learner:
             autograph=False,
             jit_compile=self._envs.compiles,
         )
+        self._overlap = self._make_overlap() if config.overlap else None
         self._step_before = self.step
         self._acting_state: dict[str, np.ndarray] = {}  # Before the iteration.
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
+        self._steps_per_iteration = config.rollout_length * config.num_envs
         self._seconds, self._steps = 0.0, 0  # Since the last report.
         self.rate = 0.0
         self.time_shares = TimeShares()
@@ -129,6 +110,8 @@ class Learner:
         end of the rollout.
         """
         seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
+        if self._overlap:
+            self._overlap.forget()
         own = np.split(seeds, self._reducer.num_learners)[self._reducer.rank]
         with self._envs.raising(), self.time_shares.measuring("environments"):
             self._envs.reset(seed=tf.constant(own))
@@ -153,7 +136,8 @@ class Learner:
             self._reducer.raising(),
             self._graph_calls,
         ):
-            self._results: Iteration = self._graph_call()
+            call = self._overlap.iterate if self._overlap else self._graph_call
+            self._results: Iteration = call()
         seconds = time.perf_counter() - start
         self._share_out(seconds, now, self._envs.seconds - in_environments)
         self._check_finite()
@@ -165,7 +149,7 @@ class Learner:
             {key: numbers.numpy() for key, numbers in results.extras.items()},
         )
         self._seconds += seconds
-        self._steps += self._config.rollout_length * self._config.num_envs
+        self._steps += self._steps_per_iteration
         self.rate = self._steps / self._seconds
 
     def undo_rollout(self) -> None:
@@ -177,6 +161,8 @@ class Learner:
 
     def finished_values(self) -> dict[str, np.ndarray]:
         """Arrays of all variables after the last finished iteration, by name."""
+        if self._overlap:
+            self._overlap.wait()
         values = {name: variable.numpy() for name, variable in self.variables().items()}
         return values | self._acting_state if self.step == self._step_before else values
 
@@ -195,12 +181,7 @@ class Learner:
 
         Always at the last step, never for interval 0 and before the first iteration.
         """
-        step = self.step  # Reading the variable takes as long as all else here.
-        if not interval or not step:
-            return False
-        step_before = step - self._config.rollout_length * self._config.num_envs
-        crossed = step // interval > step_before // interval
-        return crossed or step >= self._config.steps
+        return self._is_due(interval, self.step)  # Reading the step takes as long as all else.
 
     def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
@@ -254,6 +235,18 @@ class Learner:
                 collected = tf.timestamp()
             with tf.control_dependencies([collected]):  # An executor with threads learns after it.
                 rollout = tf.nest.map_structure(tf.identity, rollout)
+        return self._learn(rollout)._replace(collected=collected)
+
+    def _make_overlap(self) -> Overlap:
+        algorithm = self._algorithm
+        hand_over, learn = (
+            tf.function(call, autograph=False) for call in (algorithm.hand_over, self._learn)
+        )
+        hand_over.get_concrete_function()  # Algorithms that can't refuse it here.
+        convolves = algorithm.policy.network.convolves
+        return Overlap(hand_over, self._collect, learn, self._ends_episodes, convolves)
+
+    def _learn(self, rollout: Rollout) -> Iteration:
         before = self._values() if self._skips_nonfinite else {}
         report = self._algorithm.train(rollout)
         report = report._replace(
@@ -262,9 +255,10 @@ class Learner:
         )
         is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
         if self._skips_nonfinite:
-            # The last minibatch may ruin weights without a loss that shows it.
-            is_finite &= _are_finite(self._algorithm.variables().values())
-            self._undo(before, is_finite)
+            is_finite = self._undo_nonfinite(before, is_finite)
+        return self._results_of(rollout, report, is_finite)
+
+    def _results_of(self, rollout: Rollout, report: Report, is_finite: tf.Tensor) -> Iteration:
         done, episode_return, episode_length, extras = self._reducer.gather(
             (
                 complete_episodes(rollout),
@@ -281,8 +275,20 @@ class Learner:
             extras=extras,
             report=report,
             is_finite=is_finite,
-            collected=collected,
+            collected=tf.zeros([], tf.float64),
         )
+
+    def _is_due(self, interval: int, step: int) -> bool:
+        """Whether an event scheduled every `interval` environment steps is due at a step."""
+        if not interval or not step:
+            return False
+        crossed = step // interval > (step - self._steps_per_iteration) // interval
+        return crossed or step >= self._config.steps
+
+    def _ends_episodes(self) -> bool:
+        """Whether training ends after the iteration, or all environments begin new episodes."""
+        next_step = self._step_before + self._steps_per_iteration
+        return self._is_due(self._config.checkpoint_interval, next_step)
 
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
         """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""
@@ -295,19 +301,29 @@ class Learner:
         self.time_shares.add("learning", seconds - collecting)
 
     def _values(self) -> dict[str, tf.Tensor]:
-        """Copies of the algorithm's variables by name, without the count of steps."""
+        """Copies of the variables that learning changes by name, without the count of steps."""
         variables = self._algorithm.variables()
+        # With `overlap`, acting changes its own meanwhile.
+        acting = self._algorithm.acting_variables() if self._overlap else {}
         return {
             name: tf.identity(variable)
             for name, variable in variables.items()
-            if variable is not self._algorithm.steps
+            if variable is not self._algorithm.steps and name not in acting
         }
 
-    def _undo(self, before: dict[str, tf.Tensor], unless: tf.Tensor) -> None:
-        """Assigns the algorithm's variables their values before the update, unless bool []."""
+    def _undo_nonfinite(self, before: dict[str, tf.Tensor], is_finite: tf.Tensor) -> tf.Tensor:
+        """Assigns variables their values before an update, unless all is finite; returns whether it is.
+
+        Args:
+          before: Values by name.
+          is_finite: bool [], whether everything that the algorithm monitors is finite.
+        """
         variables = self._algorithm.variables()
+        # The last minibatch may ruin weights without a loss that shows it.
+        is_finite &= _are_finite(variables.values())
         for name, value in before.items():
-            variables[name].assign(tf.where(unless, variables[name], value))
+            variables[name].assign(tf.where(is_finite, variables[name], value))
+        return is_finite
 
     def _check_finite(self) -> None:
         if bool(self._results.is_finite):

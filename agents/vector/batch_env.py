@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.environments.batch_bounds import BatchBounds
 from agents.processes.resource_limits import explaining_limits
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
-from agents.spaces import flatten, leaf_spaces, pack
-from agents.vector.batch_hosts import check_compatible, make_hosts
-from agents.vector.batch_inputs import checked_actions, reset_mask, seed_list
+from agents.spaces import pack
+from agents.vector.batch_hosts import available_cores, check_compatible, make_hosts
+from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
 from agents.vector.exchange import Exchange, SendRequest
-from agents.vector.restarts import Restarts, failed_rows
+from agents.vector.paced_rollout import PacedRollout
+from agents.vector.restarts import ALL, Restarts, failed_rows
 from agents.vector.watchdog import wait_until_ready
 from agents.workers.attachment import Attachment
 from agents.workers.external_process import ExternalProcess
@@ -55,6 +54,7 @@ class BatchEnv(VectorEnv):
       layout: Offsets and shapes of the batch's arrays in their block of shared memory.
       info_names: Keys seen so far in the infos of the first and the last step of episodes.
       restarts: The restarts of environments; None without a limit of them.
+      wait_for: Fraction of the processes under way that turns of a rollout wait for.
     """
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
@@ -66,6 +66,7 @@ class BatchEnv(VectorEnv):
         info_keys: Sequence[str] = (),
         restart_limit: int = 0,
         restart_window: float = 600.0,
+        wait_for: float = 1.0,
     ):
         """Joins environments into a batch.
 
@@ -76,18 +77,20 @@ class BatchEnv(VectorEnv):
           restart_limit: Number of failures within the window after which environments are
             restarted. One more raises the first of them.
           restart_window: In seconds.
+          wait_for: Fraction of the processes under way that each turn of `agents.simulate` waits
+            for; `step` always waits for all.
 
         Raises:
           ValueError: There are no environments, their spaces differ, one has an autoreset wrapper,
-            environments in this process are to be stepped in parallel, or objects of them are to be
-            restarted.
+            environments in this process are to be stepped in parallel, objects of them are to be
+            restarted, or some are to step ahead of others.
           UnsupportedSpaceError: A space is not made of arrays.
         """
         # Empty until the batch is accepted: a refused one does not close its environments.
         self._hosts: list[Host] = []
         self._block: SharedBlock | None = None
         self.restarts: Restarts | None = None
-        hosts = make_hosts(envs, blocking, restart_limit > 0)
+        hosts = make_hosts(envs, blocking, restart_limit > 0, wait_for)
         descriptions = [description for host in hosts for description in host.descriptions]
         check_compatible(descriptions)
         self._hosts = hosts
@@ -98,11 +101,8 @@ class BatchEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**descriptions[0].metadata, **self.metadata}
         self.render_mode = descriptions[0].render_mode
-        self._action_leaves = [
-            (leaf, BatchBounds(leaf, self.num_envs))
-            for leaf in leaf_spaces(self.single_action_space)
-        ]
-        self._exchange = Exchange(hosts, blocking)
+        self._check_actions = ActionCheck(self.single_action_space, self.num_envs)
+        self._exchange, self.wait_for = Exchange(hosts, blocking), wait_for
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
         self.layout = Layout(
             self.num_envs,
@@ -171,6 +171,29 @@ class BatchEnv(VectorEnv):
           A new block, uint8 [size], that `layout` describes.
         """
         return self._step(actions)[1]
+
+    def start_rollout(self, steps: int) -> PacedRollout:
+        """Starts a rollout of T steps for `turn`; before its end the batch can only be reset.
+
+        Raises:
+          ResetNeeded: An environment was not reset, at first or after a failure.
+        """
+        check_reset(self._needs_reset)
+        self._needs_reset[:] = True
+        handle = functools.partial(self._handle_failures, "step")
+        parts = self._exchange, self._arrays, self._latest
+        return PacedRollout(*parts, steps, self.wait_for, handle)
+
+    def turn(self, rollout: PacedRollout, actions: NestedArray) -> np.ndarray:
+        """Makes a turn of the rollout that was started last, see `PacedRollout.turn`.
+
+        Raises:
+          InvalidActionError, EnvironmentFailure: As `step`.
+        """
+        self._latest, infos = rollout.turn(self._check_actions(actions))
+        self._note_infos(infos)
+        self._needs_reset[:] = not rollout.is_complete
+        return self._latest
 
     def reset(
         self,
@@ -266,16 +289,17 @@ class BatchEnv(VectorEnv):
 
     def _step(self, actions: NestedArray) -> tuple[RowInfos, np.ndarray]:
         """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
-        if np.count_nonzero(self._needs_reset):
-            raise ResetNeeded(
-                f"Environment {np.argmax(self._needs_reset)} of the batch must be reset before it is stepped."
-            )
-        self._write_actions(actions)
+        check_reset(self._needs_reset)
+        for array, leaf in zip(self._arrays.action, self._check_actions(actions), strict=True):
+            array[...] = leaf  # [B, ...]
         infos = self._request("step", _send_step)
-        for _, info, final_info in infos:
-            self.info_names.update(info, final_info or ())
+        self._note_infos(infos)
         self._latest = self._arrays.copy_results()  # uint8 [size]
         return infos, self._latest
+
+    def _note_infos(self, infos: RowInfos) -> None:
+        for _, info, final_info in infos:
+            self.info_names.update(info, final_info or ())
 
     def _request(self, action: str, send: SendRequest) -> RowInfos:
         """Requests something of all hosts and returns the infos of rows that have any."""
@@ -287,7 +311,9 @@ class BatchEnv(VectorEnv):
         self._needs_reset = needs_reset
         return infos
 
-    def _handle_failures(self, action: str, failures: list[HostFailure]) -> RowInfos:
+    def _handle_failures(
+        self, action: str, failures: list[HostFailure], stepped: slice | np.ndarray = ALL
+    ) -> RowInfos:
         """Restarts environments that failed and returns the infos of those that were not received.
 
         Without restarts, or where a reset of others has cut an episode, the first failure is raised
@@ -300,19 +326,10 @@ class BatchEnv(VectorEnv):
         infos: RowInfos = [info for failure in failures for info in failure.error.infos]
         restarted = self.restarts.restart(failures) if failures else {}
         if action == "step":
-            self.restarts.note_step(Results(self.layout, self._latest).observ, restarted.keys())
+            observ = Results(self.layout, self._latest).observ
+            self.restarts.note_step(observ, restarted.keys(), stepped)
             return infos + [(row, info, {}) for row, info in restarted.items()]
         return infos + [(row, info, None) for row, info in restarted.items()]
-
-    def _write_actions(self, actions: NestedArray) -> None:
-        """Writes actions [B, ...] into the arrays, if all are in the action space."""
-        leaves = flatten(self.single_action_space, actions)
-        checked = [
-            checked_actions(leaf, *known)
-            for leaf, known in zip(leaves, self._action_leaves, strict=True)
-        ]
-        for array, batch in zip(self._arrays.action, checked, strict=True):
-            array[...] = batch  # [B, ...]
 
     def _batch_infos(self, row_infos: RowInfos) -> Info:
         infos: Info = {}
@@ -332,6 +349,7 @@ def make_batch_env(
     restart_limit: int = 0,
     restart_window: float = 600.0,
     inline_share: bool = False,
+    wait_for: float = 1.0,
 ) -> BatchEnv:
     """Makes a batch of environments in worker processes, which start in parallel.
 
@@ -345,6 +363,7 @@ def make_batch_env(
       restart_window: See `BatchEnv`.
       inline_share: Whether this process is one of the `processes`: it steps the last environments
         itself while the workers step theirs. Nothing ends one of these that hangs.
+      wait_for: See `BatchEnv`.
 
     Raises:
       EnvironmentFailure: A worker could not construct its environments, or not be started at all
@@ -368,15 +387,11 @@ def make_batch_env(
             for worker in workers:
                 worker.wait_until_ready()
             blocking = not workers
-            return BatchEnv([*workers, *local], blocking, info_keys, restart_limit, restart_window)
+            limits = restart_limit, restart_window
+            return BatchEnv([*workers, *local], blocking, info_keys, *limits, wait_for)
     except BaseException:
         close_hosts([*(worker.host for worker in workers), *local])
         raise
-
-
-def available_cores() -> int:
-    """Returns the number of processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _send_step(host: Host, started: float) -> None:

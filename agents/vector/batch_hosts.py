@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,16 @@ if TYPE_CHECKING:
     from agents.workers.description import Description
 
 
+def available_cores() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def make_hosts(
-    envs: Sequence[Env | ExternalProcess | LocalHost], blocking: bool, restarts: bool
+    envs: Sequence[Env | ExternalProcess | LocalHost],
+    blocking: bool,
+    restarts: bool,
+    wait_for: float = 1.0,
 ) -> list[Host]:
     """Returns the hosts of environments; see `BatchEnv` for the arguments and errors."""
     if not len(envs):
@@ -29,6 +38,13 @@ def make_hosts(
         raise ValueError(
             "Environments in this process are restarted with their constructors: pass "
             "LocalHost(constructor) for each."
+        )
+    if not 0 < wait_for <= 1:
+        raise ValueError(f"wait_for must be above 0 and at most 1, got {wait_for}.")
+    if wait_for < 1 and (blocking or not all(isinstance(env, ExternalProcess) for env in envs)):
+        raise ValueError(
+            f"Only environments in processes, stepped in parallel, can be ahead of others: got wait_for {wait_for} "
+            "with environments in this process or blocking=True. Pass wait_for=1."
         )
     return [_make_host(env) for env in envs]
 

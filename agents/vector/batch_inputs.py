@@ -6,14 +6,32 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from gymnasium.error import ResetNeeded
 
 from agents.environments.batch_bounds import BatchBounds
 from agents.errors import InvalidActionError
+from agents.spaces import flatten, leaf_spaces
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from agents.spaces import Leaf
+    from agents.types import Leaves, NestedArray, Space
+
+
+class ActionCheck:
+    """Checks the actions of a batch, all environments at once."""
+
+    def __init__(self, space: Space, num_envs: int):
+        """Prepares for B = `num_envs` environments with this action space."""
+        self._space = space
+        self._leaves = [(leaf, BatchBounds(leaf, num_envs)) for leaf in leaf_spaces(space)]
+
+    def __call__(self, actions: NestedArray) -> Leaves:
+        """Returns the leaves [B, ...] of actions; see `checked_actions`."""
+        leaves = flatten(self._space, actions)
+        pairs = zip(leaves, self._leaves, strict=True)
+        return [checked_actions(leaf, *known) for leaf, known in pairs]
 
 
 def checked_actions(leaf: ArrayLike, space: Leaf, bounds: BatchBounds) -> np.ndarray:
@@ -50,6 +68,14 @@ def checked_actions(leaf: ArrayLike, space: Leaf, bounds: BatchBounds) -> np.nda
             f"The action {batch[index]} of environment {index} is not in {space}."
         )
     return batch
+
+
+def check_reset(needs_reset: np.ndarray) -> None:
+    """Raises ResetNeeded if an environment must be reset first; `needs_reset` is bool [B]."""
+    if np.count_nonzero(needs_reset):
+        raise ResetNeeded(
+            f"Environment {np.argmax(needs_reset)} of the batch must be reset before it is stepped."
+        )
 
 
 def seed_list(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int]:

@@ -21,7 +21,12 @@ _PAUSE_SECONDS = 0.002
 
 
 class Exchange:
-    """Sends requests to all hosts of a batch and receives their replies."""
+    """Sends requests to all hosts of a batch and receives their replies.
+
+    Attributes:
+      rows: The rows of each host's environments in the batch.
+      watchdog: Watches the hosts.
+    """
 
     def __init__(self, hosts: Sequence[Host], blocking: bool):
         """Initializes the exchange.
@@ -33,11 +38,11 @@ class Exchange:
         # Those of this process last: they work while the others do.
         in_turn = hosts if blocking else sorted(hosts, key=_is_local)
         self._hosts, self._blocking = in_turn, blocking
-        self._rows: dict[Host, range] = {}
+        self.rows: dict[Host, range] = {}
         for host in hosts:
-            start = sum(map(len, self._rows.values()))
-            self._rows[host] = range(start, start + host.num_envs)
-        self._watchdog = Watchdog(self._rows)
+            start = sum(map(len, self.rows.values()))
+            self.rows[host] = range(start, start + host.num_envs)
+        self.watchdog = Watchdog(self.rows)
 
     def request(self, action: str, send: SendRequest) -> tuple[RowInfos, list[HostFailure]]:
         """Sends a request to all hosts and receives the reply of each, even after failures.
@@ -57,7 +62,7 @@ class Exchange:
         started = time.monotonic()
         pending: list[Host] = []
         late: list[Host] = []
-        look = self._watchdog.begin(action, started)
+        look = self.watchdog.begin(action, started)
         for host in self._hosts:
             if host.owes_reply and not self._blocking:
                 late.append(host)
@@ -70,14 +75,14 @@ class Exchange:
                     send(host, started)
                     pending.append(host)
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
+                failures.append(HostFailure(host, self.rows[host], error))
         if late:
             self._send_late(late, send, started, pending, failures)
         for host in pending:
             try:
                 infos += host.receive(look)
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
+                failures.append(HostFailure(host, self.rows[host], error))
         return infos, sorted(failures, key=lambda failure: failure.rows.start)
 
     def _send_late(
@@ -101,10 +106,10 @@ class Exchange:
                     send(host, started)  # Discards the late reply first, or times out.
                     pending.append(host)
                 except EnvironmentFailure as error:
-                    failures.append(HostFailure(host, self._rows[host], error))
+                    failures.append(HostFailure(host, self.rows[host], error))
             if late:
                 stop_signals.check()
-                self._watchdog.look()
+                self.watchdog.look()
                 time.sleep(_PAUSE_SECONDS)
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # After so many warnings, only the restarts whose number is a power of two are reported.
 _MAX_WARNINGS = 5
 
+# All rows of a batch.
+ALL = slice(None)
+
 
 class Restart(NamedTuple):
     """A restart of environments.
@@ -64,18 +67,22 @@ class Restarts:
         self._recent: deque[tuple[float, EnvironmentFailure]] = deque()
         self._spare = SpareWorker()
         num_envs = arrays.layout.num_envs
-        # Of the last reset with a seed: the seed, and the episodes that have ended since.
+        # Of the last reset with a seed: the seed, and the episodes and restarts since.
         self._seeds = np.full(num_envs, -1)  # [B]
         self._num_episodes = np.zeros(num_envs, int)  # [B]
+        self._num_restarts = np.zeros(num_envs, int)  # [B]
 
     def note_reset(self) -> None:
         """Takes notice of a reset by the arrays' mask [B] with their seeds [B]."""
         mask, seed = self._arrays.mask, self._arrays.seed
         seeded = mask & (seed >= 0)  # [B]
         self._num_episodes = np.where(seeded, 0, self._num_episodes + mask)  # [B]
+        self._num_restarts = np.where(seeded, 0, self._num_restarts)  # [B]
         self._seeds = np.where(seeded, seed, self._seeds)  # [B]
 
-    def note_step(self, observ: Leaves, rows: Iterable[int]) -> None:
+    def note_step(
+        self, observ: Leaves, rows: Iterable[int], stepped: slice | np.ndarray = ALL
+    ) -> None:
         """Takes notice of a step, and completes it in rows of environments that were restarted.
 
         These rows have no outcome: their episode is truncated in the state the step started from.
@@ -83,16 +90,17 @@ class Restarts:
         Args:
           observ: The observations before the step, leaves [B, ...].
           rows: Rows of environments that were restarted.
+          stepped: The rows that made the step, among them these; by default all.
         """
         arrays, restarted = self._arrays, self._arrays.restarted
         assert restarted is not None
-        restarted[:] = False  # [B]
+        restarted[stepped] = False
         for row in rows:
             for final, before in zip(arrays.final_observ, observ, strict=True):
                 final[row] = before[row]
             arrays.reward[row], arrays.terminated[row] = 0, False
             arrays.truncated[row] = restarted[row] = True
-        self._num_episodes += arrays.terminated | arrays.truncated  # [B]
+        self._num_episodes[stepped] += (arrays.terminated | arrays.truncated)[stepped]
 
     def restart(self, failures: Sequence[HostFailure]) -> dict[int, Info]:
         """Restarts what has failed, and what fails while it is restarted.
@@ -172,12 +180,13 @@ class Restarts:
         """Returns the seed that an environment is restarted with; -1 for none.
 
         In the first episode after a seeded reset it is the same seed, so that the episode is that of
-        the seed (an evaluation's score counts on it). Later ones derive another from it.
+        the seed (an evaluation's score counts on it). Later ones derive another from it, which does
+        not depend on failures of other environments: there is no order among their steps.
         """
         seed, num_episodes = int(self._seeds[row]), int(self._num_episodes[row])
         if seed < 0 or num_episodes == 0:
             return seed
-        entropy = [seed, num_episodes, self.count]
+        entropy = [seed, num_episodes, int(self._num_restarts[row])]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 1)
 
     def _count(self, failure: HostFailure) -> None:
@@ -198,6 +207,7 @@ class Restarts:
         error.__traceback__ = error.__cause__ = error.__context__ = None
         self.count += 1
         rows = failed_rows(failure)
+        self._num_restarts[rows] += 1
         self.records.append(Restart(tuple(rows), time.time(), error))
         if self.count <= _MAX_WARNINGS or self.count & (self.count - 1) == 0:
             names = ", ".join(map(str, rows))

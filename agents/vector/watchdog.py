@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class Watchdog:
         self._warned: dict[int, float] = {}
         self._action, self._started = "", 0.0
         self._num_busy, self._others_seconds = 0, 0.0
+        self._longest = 0.0
 
     def begin(self, action: str, started: float) -> Callable[[], None]:
         """Starts watching a request; returns `look`.
@@ -61,6 +62,25 @@ class Watchdog:
         if has_others:
             others = f"; those of other processes took {self._others_seconds:.2g} s"
         self._warn(busy, f"in {self._action} for {waited:.1f} s{others}")
+
+    def note_step(self, seconds: float) -> None:
+        """Takes notice of the duration of a step of a host, for `look_at_steps`."""
+        self._longest = max(self._longest, seconds)
+
+    def look_at_steps(self, started: Iterable[tuple[Host, float]]) -> None:
+        """Warns of hosts whose step takes much longer than any before, each with its own start.
+
+        Args:
+          started: Hosts, and when their steps were requested, times of `time.monotonic`.
+        """
+        now, slow = time.monotonic(), SLOWNESS * self._longest or float("inf")
+        for host, start in started:
+            waited = now - start
+            if waited > max(MIN_SECONDS, min(host.timeout / 2, slow)) and host.is_busy:
+                others = (
+                    f"; other steps took {self._longest:.2g} s at most" if self._longest else ""
+                )
+                self._warn([host], f"in step for {waited:.1f} s{others}")
 
     def look_at_constructors(self) -> None:
         """Warns of hosts that have not constructed their environments for long."""

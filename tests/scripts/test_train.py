@@ -160,9 +160,12 @@ def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartp
         )
 
 
-def test_a_killed_run_resumes_as_if_it_had_never_stopped_with_another_backend(pendulum, tmp_path):
+@pytest.mark.parametrize("in_turns", [{}, {"wait_for": 0.25, "num_processes": 4}])
+def test_a_killed_run_resumes_as_if_it_had_never_stopped_with_another_backend(
+    pendulum, tmp_path, in_turns
+):
     killed = RunDirectory(tmp_path / "20260131T120000-pendulum")
-    kill_after_evaluation(killed, small(env_backend="process"), which=1)
+    kill_after_evaluation(killed, small(env_backend="process", **in_turns), which=1)
     assert set(hashes(killed)) == {"step-600.npz", "best/step-1000.npz"}
     # It equals the run that never stopped, whose environments were in the training process.
     finish(killed.load_config(), killed)

@@ -31,6 +31,24 @@ def test_what_is_decided_on_minibatches_needs_their_reductions(refused, settings
     assert "expected reduce_every minibatch" in lines[1]
 
 
+def test_a_single_program_does_not_overlap(refused):
+    assert load_config("default", overlap=True, env_backend="inline").overlap
+    lines = refused("default", overlap=True, env_backend="tf")
+    assert lines[0].startswith("overlap: with env_backend 'tf'")
+    assert lines[1] == "expected another env_backend, or overlap false"
+
+
+@pytest.mark.parametrize("env_backend", ["hybrid", "inline", "envpool", "tf"])
+def test_environments_that_make_each_step_together(env_backend, refused):
+    assert load_config("default", wait_for=0.5).wait_for == 0.5
+    assert load_config("default", env_backend=env_backend).wait_for == 1
+    assert refused("default", env_backend=env_backend, wait_for=0.5) == [
+        f"wait_for: environments with env_backend '{env_backend}' make each step together, got 0.5",
+        "expected env_backend process, or wait_for 1",
+    ]
+    assert "above 0 and at most 1, got 0" in refused("default", wait_for=0)[0]
+
+
 def test_a_critic_learning_rate_needs_separate_torsos(refused):
     (line,) = refused("pendulum", critic_learning_rate=1e-3, shared_torso=True)
     assert line.startswith("critic_learning_rate:")

@@ -21,6 +21,7 @@ OTHER = {
     "step_timeout": 7,
     "threads": 2,
     "video_interval": 7,
+    "wait_for": 0.5,
 }
 
 

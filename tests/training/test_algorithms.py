@@ -99,3 +99,31 @@ def test_an_algorithm_gets_the_reducer_of_several_learners(tmp_path, monkeypatch
 def test_a_missing_module_raises():
     with pytest.raises(UsageError, match="algorithm 'no_module:Mine' needs the module 'no_module'"):
         find_algorithm("no_module:Mine")
+
+
+def test_algorithms_that_do_not_act_in_turns_are_refused_by_name(tmp_path, monkeypatch):
+    code = """
+from agents import PPO
+
+class Mine(PPO):
+    def perform(self, observ, deterministic):
+        return super().perform(observ, deterministic)
+
+class Careful(Mine):
+    acts_in_turns = True
+"""
+    (tmp_path / "my_turns.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_turns", raising=False)
+    sizes = {"num_envs": 4, "rollout_length": 2, "minibatch_size": 8}
+    envs = InGraphTensorEnv(RandomTensorEnv(), 4)
+    for name, wait_for in (("Mine", 1.0), ("Careful", 0.5)):
+        config = load_config("default", wait_for=wait_for, **sizes)
+        find_algorithm(f"my_turns:{name}")(envs, config)
+    with pytest.raises(UsageError) as raised:
+        find_algorithm("my_turns:Mine")(envs, load_config("default", wait_for=0.5, **sizes))
+    first, second = str(raised.value).splitlines()
+    assert first == (
+        "algorithm 'my_turns:Mine': acts in all environments at once, got wait_for 0.5"
+    )
+    assert second.startswith("use wait_for 1, or see ")

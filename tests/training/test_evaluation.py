@@ -1,3 +1,6 @@
+import contextlib
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,7 +10,7 @@ from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.evaluation import Evaluation, Scores
-from agents.vector.batch_env import BatchEnv
+from agents.vector.batch_env import BatchEnv, make_batch_env
 from tests.tensor_toys import RandomTensorEnv
 from tests.toys import FORCE, UNBOUNDED, CountingEnv, RandomEnv
 
@@ -44,6 +47,19 @@ def test_each_environment_counts_for_one_episode_as_in_a_plain_loop():
         scores = evaluation.run()
         np.testing.assert_array_equal(scores.lengths, lengths)
         np.testing.assert_allclose(scores.returns, returns, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("recurrent", ["none", "gru"])
+def test_an_evaluation_in_turns_scores_the_same_episodes(recurrent):
+    config = load_config("default", layers=(4,), recurrent=recurrent)
+    policy, seeds = Policy(UNBOUNDED, FORCE, config), np.arange(4)
+    scores = []
+    make = functools.partial(RandomEnv, durations=(1, 120), ending="both")
+    for wait_for in (1.0, 0.25):
+        with contextlib.closing(make_batch_env([make] * 4, 4, wait_for=wait_for)) as batch:
+            scores.append(Evaluation(InGraphBatchEnv(batch), policy, seeds).run())
+    np.testing.assert_array_equal(scores[0].returns, scores[1].returns)
+    np.testing.assert_array_equal(scores[0].lengths, scores[1].lengths)
 
 
 def test_a_compiled_evaluation_equals_a_plain_loop():

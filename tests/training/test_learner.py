@@ -203,12 +203,12 @@ def test_the_seed_determines_weights_actions_and_episodes(make_env):
 
 def test_events_are_due_when_their_interval_has_passed():
     class LearnerAt:
-        due = Learner.due
+        due, _is_due = Learner.due, Learner._is_due
 
         def __init__(self, before, step, steps):
             self.step = step
-            shape = {"num_envs": 1, "rollout_length": step - before, "minibatch_size": 1}
-            self._config = load_config("default", steps=steps, **shape)
+            self._steps_per_iteration = step - before
+            self._config = load_config("default", steps=steps)
 
     assert not LearnerAt(0, 90, 1000).due(100)
     assert LearnerAt(90, 100, 1000).due(100)

@@ -32,6 +32,23 @@ def test_what_can_t_be_hosted_is_refused(envs, blocking, restarts, message):
         make_hosts(envs, blocking, restarts)
 
 
+@pytest.mark.parametrize(
+    ("wait_for", "blocking", "message"),
+    [
+        (0.0, True, "wait_for must be above 0 and at most 1, got 0.0"),
+        (1.5, True, "wait_for must be above 0 and at most 1, got 1.5"),
+        (0.5, True, "Only environments in processes.*got wait_for 0.5"),
+        (0.5, False, "Only environments in processes.*got wait_for 0.5"),
+    ],
+)
+def test_environments_that_can_t_be_ahead_of_others(wait_for, blocking, message):
+    local = LocalHost(CommandedEnv)
+    with contextlib.closing(ExternalProcess(CommandedEnv)) as process:
+        with pytest.raises(ValueError, match=message):
+            make_hosts([process, local], blocking, False, wait_for)
+        make_hosts([process], False, False, 0.5)
+
+
 def test_environments_of_a_batch_have_equal_spaces_and_no_autoreset():
     one, other = describe(CommandedEnv()), describe(CommandedEnv())
     check_compatible([one, other])

@@ -65,6 +65,26 @@ def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
     assert cause in str(record.cause)
 
 
+def test_seeds_of_restarts_do_not_depend_on_other_environments(make):
+    seeds = []
+    for others in (0, CommandedEnv.RAISE):
+        batch = make(num_envs=2)
+        batch.reset(seed=[5, 6])
+        batch.step([CommandedEnv.END, 0])
+        with pytest.warns(UserWarning, match="restart number"):
+            batch.step([0, others] if others else [CommandedEnv.RAISE, 0])
+            batch.step([CommandedEnv.RAISE, 0])
+        seeds.append(batch[0].seeds[0])
+    first, second = seeds
+    assert first != second  # The second restart of its own, and the first one.
+    batch = make(num_envs=2)
+    batch.reset(seed=[5, 6])
+    batch.step([CommandedEnv.END, 0])
+    with pytest.warns(UserWarning, match="restart number 1"):
+        batch.step([CommandedEnv.RAISE, 0])
+    assert batch[0].seeds[0] == second
+
+
 def test_a_later_episode_restarts_with_another_seed_that_the_first_one_determines(make):
     seeds = []
     for _ in range(2):

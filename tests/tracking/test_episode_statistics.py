@@ -3,7 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
-from agents.training.episode_statistics import EpisodeStatistics
+from agents.tracking.episode_statistics import EpisodeStatistics
 
 NAN = np.nan
 

@@ -1,0 +1,316 @@
+"""Rollouts in turns equal those in which environments make each step together, bit by bit."""
+
+import contextlib
+import functools
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium.error import ResetNeeded
+
+from agents import stop_signals
+from agents.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
+from agents.graph.algorithm import Actor, can_act_in_turns
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.graph.mock_algorithm import MockAlgorithm
+from agents.graph.simulation import simulate
+from agents.graph.turn import Turn
+from agents.ppo.ppo import PPO
+from agents.settings.config_file import load_config
+from agents.vector.batch_env import make_batch_env
+from tests.faulty_toys import CommandedEnv, FaultyEnv
+from tests.toys import MIXED_ACTIONS, MIXED_OBSERVATIONS, BanditEnv, CueEnv, RandomEnv
+
+# Workers need not be able to import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+T, B = 20, 4
+
+
+class Uneven(gymnasium.Wrapper):
+    """Steps take up to two milliseconds, now and then ten, each time other ones."""
+
+    def step(self, action):
+        time.sleep(0.01 if random.random() < 0.1 else 0.002 * random.random())
+        return self.env.step(action)
+
+
+def count_info(steps):
+    return {} if steps == 2 else {"steps": steps}
+
+
+def make_random(observation_space=None, action_space=None, fault=None):
+    given = {"observation_space": observation_space, "action_space": action_space}
+    given = {name: space for name, space in given.items() if space is not None}
+    return Uneven(FaultyEnv(RandomEnv(**given, info=count_info), *(fault or ())))
+
+
+@contextlib.contextmanager
+def agent(constructors, wait_for, settings=None, processes=3, **kwargs):
+    """Yields PPO in environments that were reset, and a function that runs an iteration."""
+    with contextlib.closing(
+        make_batch_env(constructors, processes, wait_for=wait_for, **kwargs)
+    ) as batch:
+        envs = InGraphBatchEnv(batch)
+        sizes = {"num_envs": len(constructors), "rollout_length": T, "epochs": 1, "layers": (8,)}
+        sizes["minibatch_size"] = T * len(constructors) // 2
+        ppo = PPO(envs, load_config("default", **{**sizes, **(settings or {})}))
+        collect = tf.function(lambda: simulate(envs, ppo, T), autograph=False)
+
+        def iterate():
+            with envs.raising():
+                rollout = collect()
+            ppo.train(rollout)
+            return tf.nest.map_structure(lambda tensor: tensor.numpy(), rollout)
+
+        envs.reset(seed=tf.range(len(constructors), dtype=tf.int64))
+        yield envs, ppo, iterate
+
+
+def results(constructors, wait_for, iterations=3, **kwargs):
+    """All rollouts, and everything that they and the updates have changed."""
+    with agent(constructors, wait_for, **kwargs) as (envs, ppo, iterate):
+        rollouts = [iterate() for _ in range(iterations)]
+        kept = ppo._samples, ppo._states, ppo.variables(), envs._results(), envs.action
+        counts = envs.episode_return, envs.episode_length
+        after = tf.nest.map_structure(lambda variable: variable.numpy(), (kept, counts))
+        return rollouts, after, sorted(envs.info_names)
+
+
+def assert_equal(first, second):
+    tf.nest.assert_same_structure(first, second)
+    for one, other in zip(tf.nest.flatten(first), tf.nest.flatten(second), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+CASES = {
+    "gaussian": (make_random, {"noise_correlation": 0.5}),
+    "gru": (make_random, {"recurrent": "gru", "recurrent_units": 8}),
+    "lstm": (make_random, {"recurrent": "lstm", "recurrent_units": 8, "shared_torso": True}),
+    "structures": (functools.partial(make_random, MIXED_OBSERVATIONS, MIXED_ACTIONS), {}),
+    "mask": (lambda: Uneven(BanditEnv(4, masked=True)), {"action_mask": True}),
+    "memory": (lambda: Uneven(CueEnv(2)), {"recurrent": "gru", "recurrent_units": 4}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rollouts_and_updates_are_the_same_in_any_order_of_replies(case):
+    constructor, settings = CASES[case]
+    info_keys = ("steps",) if constructor is make_random else ()
+    run = functools.partial(results, settings=settings, info_keys=info_keys)
+    together = run([constructor] * B, 1.0)
+    assert any(rollout.done.any() for rollout in together[0])
+    for wait_for in (0.5, 0.01):
+        assert_equal(run([constructor] * B, wait_for), together)
+
+
+def test_environments_of_a_process_share_its_turns():
+    together = results([make_random] * 7, 1.0)
+    assert_equal(results([make_random] * 7, 0.3), together)
+    assert_equal(results([make_random] * 7, 0.3, processes=1), together)
+
+
+# Failures.
+
+RESTARTS = {"restart_limit": 10, "restart_window": 60.0}
+FAULTS = [(OSError("no luck"), 13), ({"reward": np.nan}, 13), ("die", 33), ("exit", 33)]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault[0])[:12])
+@pytest.mark.filterwarnings("ignore:Environment.* restart number")
+def test_restarts_are_the_same_steps_of_the_same_environments(fault, tmp_path):
+    """Environments 1 and 2 fail, the latter in two steps."""
+
+    def constructors(name):
+        faults = [None, fault, fault, None]
+        return [
+            functools.partial(make_once, one, str(tmp_path / f"{name}-{index}"))
+            for index, one in enumerate(faults)
+        ]
+
+    together, *others = (
+        results(constructors(wait_for), wait_for, processes=B, **RESTARTS)
+        for wait_for in (1.0, 0.5, 0.01)
+    )
+    assert sum(rollout.restarted.sum() for rollout in together[0]) == 2
+    for other in others:
+        assert_equal(other, together)
+
+
+def make_once(fault, path):
+    """An environment that fails in the first process that makes it."""
+    if os.path.exists(path):
+        return make_random()
+    open(path, "w").close()
+    return make_random(fault=fault)
+
+
+@pytest.mark.filterwarnings("ignore:Environment.* restart number")
+def test_a_hung_worker_is_restarted_while_the_others_step(tmp_path):
+    together, in_turns = (
+        results(
+            [make_random] * 3
+            + [functools.partial(make_once, ("hang", 25), str(tmp_path / str(wait_for)))],
+            wait_for,
+            processes=B,
+            timeout=1.0,
+            **RESTARTS,
+        )
+        for wait_for in (1.0, 0.5)
+    )
+    assert_equal(in_turns, together)
+    [(step, row)] = np.argwhere(in_turns[0][1].restarted)
+    assert (step, row) == (4, 3)
+
+
+def steps_then(fault, count=25):
+    return functools.partial(make_random, fault=(fault, count))
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "seconds"),
+    [
+        (OSError("no luck"), EnvironmentRaisedError, 0.5),
+        ("die", WorkerDiedError, 1.5),
+        ("hang", WorkerTimeoutError, 2.0),
+    ],
+)
+def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error, seconds):
+    make = [make_random, steps_then(fault), steps_then("nap"), make_random]
+    with agent(make, 0.5, processes=B, timeout=1.0) as (envs, _, iterate):
+        iterate()
+        observ = tf.nest.map_structure(lambda variable: variable.numpy(), envs.observ)
+        start = time.monotonic()
+        with pytest.raises(error) as caught:
+            iterate()
+        assert time.monotonic() - start < seconds
+        assert caught.value.env_index == 1
+        # What the rollout had changed is that of its start.
+        assert_equal(tf.nest.map_structure(lambda variable: variable.numpy(), envs.observ), observ)
+        with pytest.raises(ResetNeeded):
+            iterate()
+        if error is not EnvironmentRaisedError:
+            return
+        with envs.raising():
+            envs.reset(seed=tf.range(B, dtype=tf.int64))  # Discards replies under way.
+        first = iterate()
+    with agent([make_random] * B, 1.0) as (*_, iterate):
+        np.testing.assert_array_equal(first.observ[0], iterate().observ[0])
+
+
+def test_a_worker_that_is_killed_is_noticed_at_once():
+    with agent([steps_then("hang", 5)] + [make_random] * 3, 0.5, processes=B) as (envs, _, iterate):
+        pid = envs._batch_env[0]._host.pid
+        threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+        start = time.monotonic()
+        with pytest.raises(WorkerDiedError, match="SIGKILL"):
+            iterate()
+        assert time.monotonic() - start < 1.5
+
+
+def test_a_requested_stop_ends_the_wait(monkeypatch):
+    with agent([steps_then("hang", 5)] + [make_random] * 3, 0.5, processes=B) as (*_, iterate):
+        threading.Timer(0.3, lambda: monkeypatch.setattr(stop_signals, "requested", 2)).start()
+        start = time.monotonic()
+        with pytest.raises(stop_signals.StopRequested):
+            iterate()
+        assert time.monotonic() - start < 1
+        monkeypatch.undo()
+
+
+def test_a_slow_environment_is_named_while_the_others_step(monkeypatch):
+    monkeypatch.setattr("agents.vector.watchdog.MIN_SECONDS", 0.2)
+    with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, processes=B) as (*_, iterate):
+        with pytest.warns(RuntimeWarning, match="Environment 3 .* has been in step for 0.2 s; oth"):
+            iterate()
+
+
+# Actors.
+
+
+class Careless(PPO):
+    """Overrides how PPO acts, without a word on turns."""
+
+    def perform(self, observ, deterministic):
+        return super().perform(observ, deterministic)
+
+
+class Careful(Careless):
+    acts_in_turns = True
+
+
+class Random(Careful):
+    def begin_rollout(self, steps):
+        super().begin_rollout(steps)
+
+
+class Experiencing(Careful):
+    def experience(self, step, transition):
+        pass
+
+
+def test_actors_say_that_they_act_in_turns():
+    kinds = {PPO: True, MockAlgorithm: False, Careless: False, Careful: True}
+    kinds |= {Random: False, Experiencing: False}
+    for kind, expected in kinds.items():
+        assert can_act_in_turns(kind.__new__(kind)) is expected
+
+
+def test_other_actors_are_refused_by_name():
+    batch = make_batch_env([CommandedEnv] * 2, 2, wait_for=0.5)
+    with contextlib.closing(InGraphBatchEnv(batch)) as envs:
+        envs.reset()
+        with pytest.raises(
+            ValueError, match="MockAlgorithm does not act in turns, as wait_for=0.5"
+        ):
+            simulate(envs, MockAlgorithm(envs), 3)
+
+
+class Mean(Actor):
+    """Acts by its row, and counts the calls for each environment."""
+
+    acts_in_turns = True
+
+    def __init__(self, num_envs):
+        self.acted, self.begun = (tf.Variable(tf.zeros([num_envs], tf.int32)) for _ in range(2))
+
+    def begin_turn(self, turn):
+        assert isinstance(turn, Turn)
+        self.acted.assign_add(tf.cast(turn.mask, tf.int32))
+
+    def begin_episode(self, mask):
+        self.begun.assign_add(tf.cast(mask, tf.int32))
+
+    def perform(self, observ, deterministic):
+        return tf.reduce_mean(observ, axis=-1, keepdims=True)[:, :1] * 0.1
+
+
+def test_an_actor_acts_once_in_every_step_of_every_environment():
+    batch = make_batch_env([make_random] * B, B, wait_for=0.5)
+    with contextlib.closing(InGraphBatchEnv(batch)) as envs:
+        envs.reset()
+        actor = Mean(B)
+        for _ in range(2):  # Eagerly, too.
+            rollout = simulate(envs, actor, T)
+        np.testing.assert_array_equal(actor.acted, 2 * T)
+        assert (actor.begun.numpy() >= rollout.done.numpy().sum(axis=0)).all()
+
+
+def test_the_turn_reads_and_writes_the_steps_of_ready_environments():
+    turn = Turn(tf.constant([2, 0, 1]), tf.constant([True, False, True]))
+    stored = tf.Variable(np.arange(18.0).reshape(3, 3, 2))  # [T, B, 2]
+    np.testing.assert_array_equal(turn.read(stored), [[12, 13], [2, 3], [10, 11]])
+    turn.write(stored, -tf.ones([3, 2], tf.float64))
+    expected = np.arange(18.0).reshape(3, 3, 2)
+    expected[2, 0] = expected[1, 2] = -1
+    np.testing.assert_array_equal(stored, expected)
+    chosen = turn.select({"a": tf.ones([3])}, {"a": tf.zeros([3])})
+    np.testing.assert_array_equal(chosen["a"], [1, 0, 1])
