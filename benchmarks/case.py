@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from benchmarks.machine import cores
+
 OURS, LIMIT = "ours", "limit"
 
 # Keyword arguments of a contestant's function; they travel as JSON.
-Settings: TypeAlias = Mapping[str, str | int]
+Settings: TypeAlias = Mapping[str, str | int | float]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,9 @@ class Contestant:
         `benchmarks.contestant`.
       settings: Keyword arguments of the function.
       cores: Number of processors it may run on; None for all.
+      threads: Number of threads that its libraries for linear algebra use; None for their choice.
+      peer: Name in `benchmarks.peers.installation` of the Python environment it runs in; by default
+        the one that measures.
       tree: Checkout whose code it runs; by default the one that measures.
     """
 
@@ -30,7 +35,23 @@ class Contestant:
     function: str
     settings: Settings = field(default_factory=dict)
     cores: int | None = None
+    threads: int | None = None
+    peer: str = ""
     tree: str = ""
+
+    def by_threads(self) -> tuple[Contestant, ...]:
+        """Returns variants with one thread and with one per core, the better of which counts."""
+        return tuple(
+            replace(self, name=f"{self.name}-{_count(number, 'thread')}", threads=number)
+            for number in sorted({1, len(cores())})
+        )
+
+    def by_cores(self) -> tuple[Contestant, ...]:
+        """Returns variants on one core and on all, for libraries without a number of threads."""
+        return tuple(
+            replace(self, name=f"{self.name}-{_count(number, 'core')}", cores=number)
+            for number in sorted({1, len(cores())})
+        )
 
 
 @dataclass(frozen=True)
@@ -56,3 +77,7 @@ class Case:
         ours = self.contestants[0]
         other = replace(ours, name=name, tree=str(tree))
         return replace(self, contestants=(ours, other))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

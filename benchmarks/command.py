@@ -5,12 +5,16 @@ r"""Measures this library and its peers in one run, and writes BENCHMARKS.md.
         --json=benchmarks/benchmarks.json --plot=benchmarks
     python scripts/benchmark.py --suite=stepping --quick
     python scripts/benchmark.py --against=HEAD~1 --suite=training
+    python scripts/benchmark.py --suite=clock
+    python -m benchmarks.peers --help
 
-The last one compares this checkout with another commit instead of with peers, after trainings of
-both have shown whether they end in the same numbers; the exit code is 1 if they do not.
+The fourth one compares this checkout with another commit instead of with peers, after trainings of
+both have shown whether they end in the same numbers; the exit code is 1 if they do not. The fifth
+one takes hours, keeps every finished run, and is not part of all suites.
 
-Peers that are not installed are left out. Nothing else should run meanwhile: figures depend on the
-load of the whole machine.
+Peers that are not installed are left out; the last command tells how to install those that need a
+Python environment of their own. Nothing else should run meanwhile: figures depend on the load of
+the whole machine.
 """
 
 from __future__ import annotations
@@ -28,22 +32,31 @@ from pathlib import Path
 from benchmarks.case import OURS
 from benchmarks.machine import load_average, machine, versions
 from benchmarks.other_checkout import checked_out, end_in_equal_numbers
+from benchmarks.peers import installation
 from benchmarks.report import Section, format_number, interval, write_markdown
-from benchmarks.runner import ROOT, run_case
-from benchmarks.suites import SUITES
+from benchmarks.runner import ROOT
+from benchmarks.suites import KEEPING, SUITES, runner_of
 from benchmarks.summary import Entry, figures_of, summarize
 
 
 def main() -> None:
     """Runs the command."""
     options = _parser().parse_args()
+    if options.against and options.suite in KEEPING:
+        sys.exit(
+            f"error: --against: suite {options.suite} compares scores, not speeds; use another"
+        )
+    if options.rounds == 0 and options.suite not in KEEPING:
+        sys.exit(f"error: --rounds: suite {options.suite} keeps no runs that could be shown, got 0")
+    names = [name for name in SUITES if name not in KEEPING]
+    names = names if options.suite == "all" else [options.suite]
     log(machine())
     start = time.monotonic()
     results: dict[str, Mapping[str, Entry]] = {}
     with contextlib.ExitStack() as stack:
         against = stack.enter_context(checked_out(options.against)) if options.against else None
         equal = against is None or end_in_equal_numbers(ROOT, against, log)
-        for name in list(SUITES) if options.suite == "all" else [options.suite]:
+        for name in names:
             load = load_average()  # Of other programs, before this one adds to it.
             if section := run_suite(name, options.quick, options.only, options.rounds, against):
                 results[section.suite] = section.results
@@ -69,7 +82,8 @@ def write(
     date = time.strftime("%Y-%m-%d")
     occasion = f"on {date}, {machine()}, load average {load:.1f} before"
     if options.markdown:
-        write_markdown(options.markdown, [section], f"`{command}` {occasion}", versions())
+        all_versions = {**versions(), **installation.versions()}
+        write_markdown(options.markdown, [section], f"`{command}` {occasion}", all_versions)
     if options.guide and section.suite == "distributed":
         from benchmarks.scaling_guide import write_guide
 
@@ -103,17 +117,17 @@ def run_suite(
     cases = [case for case in suite.cases(quick) if only in case.name]
     for case in cases:
         log(f"{name} {case.name}")
-        case = dataclasses.replace(case, rounds=rounds or case.rounds)
+        case = dataclasses.replace(case, rounds=case.rounds if rounds is None else rounds)
         if against:
             case = case.against(against.name, against)
-        outcome = run_case(case, log)
+        outcome = runner_of(name)(case, log)
         if outcome.figures:
             results[case.name] = summarize(outcome)
             log(f"  {describe(results[case.name])}")
-        left_out += [
-            f"Left out of {case.name}: {contestant}: {reason}"
-            for contestant, reason in outcome.left_out.items()
-        ]
+        # Variants of a peer fail for the same reason.
+        for reason in dict.fromkeys(outcome.left_out.values()):
+            names = [name for name, each in outcome.left_out.items() if each == reason]
+            left_out.append(f"Left out of {case.name}: {', '.join(names)}: {reason}")
     return Section(name, suite.TITLE, suite.INTRO, results, left_out) if cases else None
 
 
@@ -149,7 +163,10 @@ def _parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="measure fewer cases, in fewer and shorter rounds"
     )
     parser.add_argument(
-        "--rounds", type=int, metavar="N", help="rounds of every case (default: what each says)"
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="rounds, or seeds, of every case (default: what each says)",
     )
     parser.add_argument(
         "--against", metavar="COMMIT", help="compare with this commit instead of with peers"

@@ -6,10 +6,11 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from benchmarks.environments import constructors
+from benchmarks.ppo_settings import PPOSettings
 
 if TYPE_CHECKING:
     import agents
@@ -18,33 +19,7 @@ if TYPE_CHECKING:
     from agents.training.learner import Learner
 
 
-@dataclass(frozen=True)
-class PPOSettings:
-    """The settings that all libraries share: the peers' defaults, or what they are set to.
-
-    Observations and rewards are not normalized, since the peers leave that to wrappers.
-    """
-
-    epochs: int = 10
-    minibatch_size: int = 64
-    layers: tuple[int, ...] = (64, 64)
-    activation: str = "tanh"
-    learning_rate: float = 3e-4
-    learning_rate_schedule: str = "constant"
-    adam_epsilon: float = 1e-5
-    discount: float = 0.99
-    gae_lambda: float = 0.95
-    clip_ratio: float = 0.2
-    value_clip: float = 0.0
-    value_coef: float = 0.5
-    entropy_coef: float = 0.0
-    max_gradient_norm: float = 0.5
-    normalize_advantages: bool = True
-    normalize_observ: bool = False
-    normalize_reward: bool = False
-
-
-def make_config(settings: PPOSettings, **others: str | int) -> Config:
+def make_config(settings: PPOSettings, **others: str | int | float) -> Config:
     """Returns the configuration of the settings, and of others such as `env`."""
     import agents
 
@@ -73,7 +48,7 @@ def learner(
         stack.enter_context(contextlib.closing(train_envs))
         eval_envs = backend.make(spec, config.eval_episodes)
         stack.enter_context(contextlib.closing(eval_envs))
-        start_tensorflow(config.threads)
+        start_tensorflow(config.threads, graph_calls=1 + config.overlap)
         from agents.learning.reduction import SINGLE_LEARNER
         from agents.training.algorithms import find_algorithm
         from agents.training.learner import Learner
@@ -88,14 +63,27 @@ def learner(
 
 @contextlib.contextmanager
 def algorithm(
-    env: str, num_envs: int, rollout_length: int, settings: PPOSettings
+    env: str,
+    num_envs: int,
+    rollout_length: int,
+    settings: PPOSettings,
+    batch_env: agents.BatchEnv | None = None,
 ) -> Iterator[tuple[agents.InGraphBatchEnv, agents.PPO]]:
-    """Makes the arguments of `agents.simulate`: environments in the graph, reset, and PPO."""
+    """Makes the arguments of `agents.simulate`: environments in the graph, reset, and PPO.
+
+    Args:
+      env: Name of the environment.
+      num_envs: Number of environments.
+      rollout_length: Steps of a rollout.
+      settings: Of PPO.
+      batch_env: The environments, which are closed afterwards; by default they are made here.
+    """
     import agents
     from agents.runtime.tensorflow_setup import start_tensorflow
 
     config = make_config(settings, env=env, num_envs=num_envs, rollout_length=rollout_length)
-    with contextlib.closing(agents.make_batch_env(constructors(env, num_envs))) as batch_env:
+    batch_env = batch_env or agents.make_batch_env(constructors(env, num_envs))
+    with contextlib.closing(batch_env):
         start_tensorflow(config.threads)
         envs = agents.InGraphBatchEnv(batch_env)
         ppo = agents.PPO(envs, config)

@@ -10,20 +10,26 @@ from matplotlib.figure import Figure
 
 from benchmarks import summary
 from benchmarks.case import LIMIT, OURS
+from benchmarks.clock import kept_runs
+from benchmarks.clock_plot import plot_scores
+from benchmarks.colors import LIMIT_COLOR, OUR_COLOR, PEER_COLOR
 from benchmarks.report import format_number
 from benchmarks.summary import Entry, figures_of, scalar
 
-OUR_COLOR, PEER_COLOR, LIMIT_COLOR = "#1f5fbf", "#a9b0bb", "#c0392b"
 LINE_STYLES = {"tf": "-", "process": "--"}
 
 
 def plot_suite(suite: str, title: str, results: Mapping[str, Entry], folder: Path) -> Path:
     """Plots a suite to `<folder>/<suite>.png` and returns that path.
 
-    Scaling is plotted as lines over the number of environments, any other suite as bars.
+    Scaling is plotted as lines over the number of environments, the clock as lines over minutes, any
+    other suite as bars.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    plot = _plot_scaling(results) if suite == "scaling" else _plot_bars(results)
+    if suite == "clock":
+        plot = plot_scores(kept_runs())
+    else:
+        plot = _plot_scaling(results) if suite == "scaling" else _plot_bars(results)
     plot.suptitle(title)
     path = folder / f"{suite}.png"
     plot.savefig(path, dpi=120)

@@ -21,6 +21,7 @@ from agents.types import PlainData
 from benchmarks.case import OURS, Case, Contestant
 from benchmarks.contestant import Measurement
 from benchmarks.machine import cores
+from benchmarks.peers import installation
 
 ROOT = Path(__file__).parents[1]
 # Seconds that a contestant may take to prepare, or for one round: the longest goal takes minutes.
@@ -70,9 +71,11 @@ def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outc
     outcome = Outcome(case, figures={})
     with contextlib.ExitStack() as stack:
         directions = itertools.cycle([1, -1])
-        processes = {
-            each.name: stack.enter_context(ContestantProcess(each)) for each in case.contestants
-        }
+        processes: dict[str, ContestantProcess] = {}
+
+        def leave_out(name: str, error: Exception) -> None:
+            outcome.left_out[name] = str(error)
+            log(f"  left out: {name}: {error}")
 
         def attempt(request: Callable[[ContestantProcess], T]) -> dict[str, T]:
             answers = {}
@@ -82,10 +85,15 @@ def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outc
                 try:
                     answers[name] = request(process)
                 except ContestantError as error:
-                    outcome.left_out[name] = str(error)
-                    log(f"  left out: {name}: {error}")
+                    leave_out(name, error)
                     processes.pop(name).close()
             return answers
+
+        for each in case.contestants:
+            try:
+                processes[each.name] = stack.enter_context(ContestantProcess(each))
+            except ContestantError as error:
+                leave_out(each.name, error)
 
         attempt(lambda each: each.wait_until_ready())
         attempt(lambda each: each.measure(0.0))
@@ -107,17 +115,21 @@ class ContestantProcess:
           contestant: What it runs.
           own_session: Whether it gets a session, so that it can be killed together with its child
             processes. Linux schedules sessions apart: processes that yield to each other share one.
+
+        Raises:
+          ContestantError: The environment of its peer was not installed.
         """
+        python = _interpreter(contestant)
         self._errors = tempfile.TemporaryFile()
         # Python finds modules in the working directory before those of the path.
         root = contestant.tree or str(ROOT)
         path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.contestant"],
+            [python, "-m", "benchmarks.contestant"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": path, **_thread_variables(contestant.threads)},
             cwd=contestant.tree or None,
             start_new_session=own_session,
         )
@@ -186,3 +198,18 @@ class ContestantProcess:
         return next(
             (line.strip()[:300] for line in reversed(lines) if line.strip()), "no error message"
         )
+
+
+def _interpreter(contestant: Contestant) -> str:
+    if not contestant.peer:
+        return sys.executable
+    try:
+        return str(installation.interpreter(contestant.peer))
+    except installation.PeerError as error:
+        raise ContestantError(str(error)) from None
+
+
+def _thread_variables(threads: int | None) -> dict[str, str]:
+    """Returns variables that PyTorch, MKL and OpenBLAS read when they start."""
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {} if threads is None else dict.fromkeys(names, str(threads))

@@ -9,7 +9,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from benchmarks.environments import constructors
-from benchmarks.library import PPOSettings
+from benchmarks.ppo_settings import PPOSettings
 
 
 def make_envs(vec_env: str, env: str, num_envs: int) -> VecEnv:

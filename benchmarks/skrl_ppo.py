@@ -14,7 +14,7 @@ from skrl.models.torch import CategoricalMixin, DeterministicMixin, GaussianMixi
 from skrl.trainers.torch import SequentialTrainer
 
 from benchmarks.environments import constructors
-from benchmarks.library import PPOSettings
+from benchmarks.ppo_settings import PPOSettings
 
 logging.getLogger("skrl").setLevel(logging.WARNING)
 

@@ -90,7 +90,7 @@ def sb3() -> Iterator[Measure]:
 
 def train_with_sb3(iterations: int) -> None:
     """Trains for some iterations and prints the time at the end."""
-    from benchmarks.library import PPOSettings
+    from benchmarks.ppo_settings import PPOSettings
     from benchmarks.sb3 import iteration, make_envs, make_ppo
 
     envs = make_envs("DummyVecEnv", "Pendulum-v1", NUM_ENVS)

@@ -12,22 +12,28 @@ import gymnasium
 import numpy as np
 
 from agents.types import Space
-from benchmarks import library
+from benchmarks import library, uneven
 from benchmarks.case import LIMIT, OURS, Case, Contestant, Settings
 from benchmarks.contestant import Measure, rate
 from benchmarks.environments import constructors
-from benchmarks.library import PPOSettings
 from benchmarks.machine import cores
+from benchmarks.ppo_settings import PPOSettings
 
 TITLE = "Stepping"
-INTRO = """\
+INTRO = (
+    """\
 Environment steps per second over the whole batch, with random actions that were drawn before. All contestants get the
 same constructor, `gymnasium.make(..., disable_env_checker=True)`, and resets are included; EnvPool has environments of
 its own in C++. Ours is `agents.make_batch_env` with a worker per core; with `hybrid`, the process that steps the batch
 takes the place of a worker. The limit is cores / time of one step of one environment in a bare loop with resets,
-measured in the same rounds. Stable-Baselines3's workers are forked. `busy` is beside another process that computes all
-the time; of C cores, the limit is then C / (C + 1) of what it was. `collect` is our loop in the graph with PPO's 64-64
-policy, 64 steps per call, against Gymnasium stepping alone."""
+measured in the same rounds. Stable-Baselines3's workers are forked. PufferLib's `Multiprocessing` has a worker per
+core, whose waits are busy; its Gymnasium and MuJoCo are of the versions of ours. `busy` is beside another process that
+computes all the time; of C cores, the limit is then C / (C + 1) of what it was. `collect` is our loop in the graph with
+PPO's 64-64 policy, 64 steps per call, against Gymnasium stepping alone.
+
+"""
+    + uneven.INTRO
+)
 
 ACTIONS = 16  # Batches of actions that are drawn, and repeated.
 LIMIT_STEPS = 200  # Steps of the bare loop between two readings of the clock.
@@ -51,6 +57,15 @@ def cases(quick: bool) -> list[Case]:
         contestants = tuple(
             Contestant(name, f"{__name__}:{each}", settings) for name, each in names.items()
         )
+        contestants += tuple(
+            Contestant(
+                f"PufferLib-{vector}",
+                "benchmarks.peers.puffer_vector:stepping",
+                {**settings, "vector": vector},
+                peer="pufferlib",
+            )
+            for vector in ("Serial", "Multiprocessing")
+        )
         found.append(Case(f"{env}/process/{num_envs}", "steps/s", contestants, rounds, seconds))
         for case, busy in (("hybrid", False), ("hybrid-busy", True)):
             beside: Settings = {**settings, "busy": busy}
@@ -66,7 +81,8 @@ def cases(quick: bool) -> list[Case]:
         Contestant(OURS, f"{__name__}:in_graph", {**settings, "steps": 64}),
         Contestant("SyncVectorEnv", f"{__name__}:sync_vector_env", settings),
     )
-    return [*found, Case("Pendulum-v1/collect/32", "steps/s", contestants, rounds, seconds)]
+    found.append(Case("Pendulum-v1/collect/32", "steps/s", contestants, rounds, seconds))
+    return [*found, *uneven.cases(rounds, seconds)]
 
 
 def in_workers(

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from benchmarks import distributed, goals, memory, scaling, startup, stepping, training, update
+from benchmarks import (
+    clock,
+    distributed,
+    goals,
+    images,
+    memory,
+    scaling,
+    startup,
+    stepping,
+    training,
+    update,
+)
 from benchmarks.case import Case
+from benchmarks.runner import Outcome, run_case
 
 
 class Suite(Protocol):
@@ -28,9 +40,21 @@ SUITES: Mapping[str, Suite] = {
     "stepping": stepping,
     "update": update,
     "training": training,
+    "images": images,
     "startup": startup,
     "memory": memory,
     "scaling": scaling,
     "goals": goals,
     "distributed": distributed,
+    "clock": clock,
 }
+
+RunCase = Callable[[Case, Callable[[str], None]], Outcome]
+
+# Suites that keep their runs, which take hours: they are not part of all suites.
+KEEPING: Mapping[str, RunCase] = {"clock": clock.run_case}
+
+
+def runner_of(suite: str) -> RunCase:
+    """Returns what measures a case of a suite."""
+    return KEEPING.get(suite, run_case)

@@ -14,8 +14,8 @@ from benchmarks.case import LIMIT, OURS
 from benchmarks.runner import Outcome
 
 # Units of speed, where more is better, and of time; for any other unit (memory, shares, calls) the
-# ratio is ours / peer.
-SPEEDS, TIMES = ("steps/s",), ("s", "ms")
+# ratio is ours / peer. Scores have no ratio, since they may be negative.
+SPEEDS, TIMES, SCORES = ("steps/s",), ("s", "ms"), ("return",)
 
 
 class _Statistics(TypedDict):
@@ -61,6 +61,8 @@ def summarize(outcome: Outcome) -> Entry:
         rounds[name] = rounds[variant]
     ours = rounds.pop(OURS)
     entry: Entry = {**figures}
+    if unit in SCORES:
+        return entry
     for name, peer in rounds.items():
         ratios = _ratios(ours, peer, unit)
         entry[f"ratio_{name}"] = round(float(np.median(ratios)), 4)

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks import library
 from benchmarks.case import OURS, Case, Contestant, Settings
 from benchmarks.contestant import Measure, rate
-from benchmarks.library import PPOSettings
+from benchmarks.ppo_settings import PPOSettings
 
 TITLE = "Training"
 INTRO = """\
@@ -27,7 +27,25 @@ TensorFlow has those of our default settings.
 What differs: our default normalization of observations and rewards is switched off; we compute final values at every
 step and return arrays for histograms, the peers do not; skrl normalizes advantages over the rollout, not over the
 minibatch, has Adam's epsilon at 1e-8, and other initial weights. For cases named `tf` our environments are TensorFlow
-programs, the peers' are Gymnasium's.
+programs, the peers' are Gymnasium's, but for PureJaxRL's.
+
+Some peers run in Python environments of their own, and with one thread or one per core, the better of which counts:
+
+- In `envpool/8` and `/32`, ours and rl_games have EnvPool's environments, and `process` is ours with worker processes.
+  rl_games runs with PyTorch's compiler and without.
+- In `process/8/normalized`, observations and rewards are normalized and clipped, because CleanRL's
+  `ppo_continuous_action.py` always does so. It needs Gymnasium 0.29.1, and its HalfCheetah-v4, which has the dynamics
+  of v5, as does Sample Factory. CleanRL does not bootstrap where episodes are cut.
+- Sample Factory collects and learns in one process. It goes through a rollout in the same order in all epochs, its
+  default, and clips ratios at 0.2 and 1 / 1.2.
+- PureJaxRL's is a compiled training of 20 iterations. It always clips values, and takes a time limit for a terminal
+  state.
+- `Pendulum-v1/tf/4` has the sizes of RLtools' own benchmark of PPO: 4 environments x 1,024 steps, 2 epochs, minibatches
+  of 256, relu, discount 0.9, Adam with 1e-3. RLtools' environments are its own in C++. Its Python package compiles it
+  for the processor, with Intel's MKL. It has no bound of the gradient norm.
+
+`overlap` compares our environments in worker processes, in the training process, and in both (`hybrid`: ours), with the
+setting of that name and without.
 
 `recurrent` is the preset `pendulum_no_velocity`, sequences of 25 steps in minibatches of 250, with its GRU and as
 `feed_forward` without. `logging` is the share of a preset's training time spent on writing all scalars and histograms
@@ -53,6 +71,18 @@ def cases(quick: bool) -> list[Case]:
             continue
         contestants = _contestants(env, backend, num_envs, rollout_length)
         found.append(Case(f"{env}/{backend}/{num_envs}", "steps/s", contestants, rounds, seconds))
+    for env in ("Pendulum-v1", "HalfCheetah-v5"):
+        contestants = _overlapping(env)
+        found.append(Case(f"{env}/overlap/8", "steps/s", contestants, rounds, seconds))
+    others = {
+        "HalfCheetah-v5/envpool/8": _with_envpool(8, 256),
+        "HalfCheetah-v5/envpool/32": _with_envpool(32, 64),
+        "HalfCheetah-v5/process/8/normalized": _normalized(),
+        "Pendulum-v1/tf/4": _with_settings_of_rltools(),
+    }
+    for name, contestants in others.items():
+        if not (quick and name == "HalfCheetah-v5/envpool/32"):
+            found.append(Case(name, "steps/s", contestants, rounds, seconds))
     networks = tuple(
         Contestant(name, f"{__name__}:memory", {"recurrent": recurrent})
         for name, recurrent in ((OURS, "gru"), ("feed_forward", "none"))
@@ -69,15 +99,16 @@ def cases(quick: bool) -> list[Case]:
 
 
 def ours(
-    env: str, env_backend: str, num_envs: int, rollout_length: int, minibatch_size: int = 64
+    env: str, env_backend: str, num_envs: int, rollout_length: int, **others: str | int | float
 ) -> Iterator[Measure]:
-    """Measures our iterations."""
+    """Measures our iterations, with `PPOSettings` where no other settings are given."""
     config = library.make_config(
-        PPOSettings(minibatch_size=minibatch_size),
+        PPOSettings(),
         env=env,
         env_backend=env_backend,
         num_envs=num_envs,
         rollout_length=rollout_length,
+        **others,
     )
     with library.learner(config) as learner:
         yield rate(learner.iterate, num_envs * rollout_length)
@@ -186,17 +217,79 @@ def count_graph_calls(work: Callable[[], object]) -> int:
     return calls
 
 
+def _overlapping(env: str) -> tuple[Contestant, ...]:
+    """Ours with environments in three places, with `overlap` and without."""
+    size: Settings = {"env": env, "num_envs": 8, "rollout_length": 256}
+    return tuple(
+        Contestant(name, f"{__name__}:ours", {**size, "env_backend": backend, "overlap": overlap})
+        for name, backend, overlap in (
+            (OURS, "hybrid", True),
+            ("process, overlap", "process", True),
+            ("inline, overlap", "inline", True),
+            ("hybrid", "hybrid", False),
+            ("process", "process", False),
+            ("inline", "inline", False),
+        )
+    )
+
+
 def _contestants(
     env: str, backend: str, num_envs: int, rollout_length: int
 ) -> tuple[Contestant, ...]:
-    size: Settings = {
-        "env": env,
-        "num_envs": num_envs,
-        "rollout_length": rollout_length,
-    }
-    return (
+    """Returns the contestants of a case with the settings that all libraries share."""
+    size: Settings = {"env": env, "num_envs": num_envs, "rollout_length": rollout_length}
+    contestants: tuple[Contestant, ...] = (
         Contestant(OURS, f"{__name__}:ours", {**size, "env_backend": backend}),
         Contestant("SB3-DummyVecEnv", f"{__name__}:sb3", {**size, "vec_env": "DummyVecEnv"}),
         Contestant("SB3-SubprocVecEnv", f"{__name__}:sb3", {**size, "vec_env": "SubprocVecEnv"}),
         Contestant("skrl", f"{__name__}:skrl", size),
     )
+    if env == "CartPole-v1":
+        contestants += _peer("PureJaxRL", "pure_jax_rl", size).by_cores()
+    if (env, num_envs) == ("HalfCheetah-v5", 32):  # It wants whole rollouts in a minibatch.
+        older = {**size, "env": "HalfCheetah-v4"}
+        contestants += _peer("Sample Factory", "sample_factory_ppo", older).by_threads()
+    return contestants
+
+
+def _with_envpool(num_envs: int, rollout_length: int) -> tuple[Contestant, ...]:
+    """Returns the contestants of a case with EnvPool's environments."""
+    size: Settings = {
+        "env": "HalfCheetah-v5",
+        "num_envs": num_envs,
+        "rollout_length": rollout_length,
+    }
+    return (
+        Contestant(OURS, f"{__name__}:ours", {**size, "env_backend": "envpool"}),
+        Contestant("process", f"{__name__}:ours", {**size, "env_backend": "process"}),
+        *_peer("rl_games-eager", "rl_games_ppo", {**size, "compiled": False}).by_threads(),
+        *_peer("rl_games-compiled", "rl_games_ppo", {**size, "compiled": True}).by_threads(),
+    )
+
+
+def _normalized() -> tuple[Contestant, ...]:
+    """Returns the contestants of a case with normalized observations and rewards."""
+    size: Settings = {"num_envs": 8, "rollout_length": 256}
+    settings: Settings = {"normalize_observ": True, "normalize_reward": True}
+    env: Settings = {"env": "HalfCheetah-v5", "env_backend": "process"}
+    return (
+        Contestant(OURS, f"{__name__}:ours", {**size, **settings, **env}),
+        *_peer("CleanRL", "clean_rl", {**size, "env": "HalfCheetah-v4"}).by_threads(),
+    )
+
+
+def _with_settings_of_rltools() -> tuple[Contestant, ...]:
+    """Returns the contestants of a case with the settings of RLtools' benchmark of PPO."""
+    size: Settings = {"num_envs": 4, "rollout_length": 1024, "minibatch_size": 256, "epochs": 2}
+    settings: Settings = {"activation": "relu", "learning_rate": 1e-3, "discount": 0.9}
+    env: Settings = {"env": "Pendulum-v1", "env_backend": "tf"}
+    return (
+        Contestant(OURS, f"{__name__}:ours", {**size, **settings, **env}),
+        *_peer("RLtools", "rl_tools", size).by_threads(),
+    )
+
+
+def _peer(name: str, module: str, settings: Settings) -> Contestant:
+    """Returns a contestant in an environment of its own."""
+    peer = name.partition("-")[0].lower().replace(" ", "_")
+    return Contestant(name, f"benchmarks.peers.{module}:training", settings, peer=peer)

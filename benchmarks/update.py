@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks import library
 from benchmarks.case import OURS, Case, Contestant
 from benchmarks.contestant import Measure, duration
-from benchmarks.library import PPOSettings
+from benchmarks.ppo_settings import PPOSettings
 
 TITLE = "Update"
 INTRO = """\

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from benchmarks.library import PPOSettings, make_config
+from benchmarks.library import make_config
+from benchmarks.ppo_settings import PPOSettings
 
 if TYPE_CHECKING:
     from agents.settings.config import Config

@@ -1,7 +1,10 @@
+import dataclasses
+import sys
 import time
 from pathlib import Path
 
 from benchmarks import runner
+from benchmarks.peers import installation
 from benchmarks.runner import run_case
 
 
@@ -52,6 +55,34 @@ def test_contestants_that_fail_are_left_out_with_their_reasons(make_case, tmp_pa
     assert reasons["dies_with_a_fork_that_holds_the_pipe"].startswith("exited with code 5")
     assert set(reasons) == set(failing)
     assert len(logged) == len(failing) and "no_such_package" in logged[0] + logged[1]
+
+
+def test_peers_run_in_their_environments_with_their_threads(make_case, tmp_path, monkeypatch):
+    monkeypatch.setenv(installation.VARIABLE, str(tmp_path))
+    python = tmp_path / "rltools" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    (tmp_path / "rltools" / "versions.json").write_text('"1.0"')
+    outcome = run_case(with_peers(make_case(ours="has_parts", Peer="shows_its_process"), "rltools"))
+    assert outcome.notes["Peer"] == f"{python} 3"
+
+
+def test_peers_that_are_not_installed_are_left_out(make_case, tmp_path, monkeypatch):
+    monkeypatch.setenv(installation.VARIABLE, str(tmp_path))
+    logged = []
+    case = with_peers(make_case(ours="has_parts", Peer="has_parts"), "cleanrl")
+    outcome = run_case(case, logged.append)
+    assert list(outcome.figures) == ["ours"]
+    command = "`python -m benchmarks.peers cleanrl --source=CHECKOUT`"
+    assert outcome.left_out == {"Peer": f"not installed; {command} installs it"}
+    assert logged == [f"  left out: Peer: not installed; {command} installs it"]
+
+
+def with_peers(case, peer):
+    """Returns a case whose contestants, but for ours, run in the environment of a peer."""
+    ours, *others = case.contestants
+    others = [dataclasses.replace(each, peer=peer, threads=3) for each in others]
+    return dataclasses.replace(case, contestants=(ours, *others))
 
 
 def test_without_ours_nothing_is_compared(make_case, tmp_path):

@@ -1,10 +1,11 @@
+import importlib
 import json
-import sys
 
 import pytest
 
-from benchmarks import scaling
-from benchmarks.case import LIMIT, OURS
+from benchmarks import case, scaling
+from benchmarks.case import LIMIT, OURS, Contestant
+from benchmarks.peers.installation import PEERS
 from benchmarks.suites import SUITES
 from benchmarks.targets import TARGETS
 
@@ -13,23 +14,27 @@ from benchmarks.targets import TARGETS
 @pytest.mark.parametrize("name", SUITES)
 def test_cases_are_well_formed(name, quick):
     cases = SUITES[name].cases(quick)
-    assert len({case.name for case in cases}) == len(cases)
-    for case in cases:
-        assert case.contestants[0].name == OURS
-        is_long = name in ("memory", "goals") or case.name.endswith(("graph-calls", "/relay"))
-        assert quick or case.rounds >= 5 or is_long
-        json.dumps([contestant.settings for contestant in case.contestants])
-        for contestant in case.contestants:
+    assert len({each.name for each in cases}) == len(cases)
+    for each in cases:
+        assert each.contestants[0].name == OURS
+        is_long = name in ("memory", "goals", "clock") or each.name.endswith(
+            ("graph-calls", "/relay")
+        )
+        assert quick or each.rounds >= 5 or is_long
+        json.dumps([contestant.settings for contestant in each.contestants])
+        for contestant in each.contestants:
             module, function = contestant.function.split(":")
-            assert callable(getattr(sys.modules[module], function))
+            assert callable(getattr(importlib.import_module(module), function))
+            assert contestant.peer in {"", *PEERS}
 
 
 @pytest.mark.parametrize(
     "target", TARGETS, ids=lambda target: f"{target.suite}/{target.case}/{target.key}"
 )
 def test_every_target_is_measured(target):
-    (case,) = (case for case in SUITES[target.suite].cases(quick=False) if case.name == target.case)
-    names = {contestant.name for contestant in case.contestants}
+    cases = SUITES[target.suite].cases(quick=False)
+    (found,) = (each for each in cases if each.name == target.case)
+    names = {contestant.name for contestant in found.contestants}
     peers = {name.partition("-")[0] for name in names}
     if target.key == "of_limit":
         assert LIMIT in names
@@ -55,3 +60,16 @@ def test_core_counts_are_powers_of_two_below_all():
         [1, 2],
         [1, 2, 4],
     ]
+
+
+def test_peers_have_one_thread_or_core_or_all(monkeypatch):
+    monkeypatch.setattr(case, "cores", lambda: [0, 1, 2, 3])
+    peer = Contestant("Peer", "module:function")
+    threads = {each.name: each.threads for each in peer.by_threads()}
+    assert threads == {"Peer-1 thread": 1, "Peer-4 threads": 4}
+    assert {each.name: each.cores for each in peer.by_cores()} == {
+        "Peer-1 core": 1,
+        "Peer-4 cores": 4,
+    }
+    monkeypatch.setattr(case, "cores", lambda: [5])
+    assert [each.name for each in peer.by_threads()] == ["Peer-1 thread"]

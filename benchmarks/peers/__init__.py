@@ -1,0 +1,1 @@
+"""Peers that need Python environments of their own: the environments, and what runs in them."""
