@@ -22,8 +22,9 @@ features) of four stacked frames of 84 x 84, Adam with 2.5e-4, discount 0.99, la
 at 0.1, gradient norm 0.5, value coefficient 0.5, entropy coefficient 0.01, normalized advantages, episodes that end
 with a life, and rewards clipped to their signs. `ours` is `Learner.iterate()` with the presets `pong` and `breakout` in
 worker processes; `hybrid` and `envpool` are the same with these backends. Stable-Baselines3's is `learn()` with its
-CnnPolicy and its own preprocessing, in DummyVecEnv and in SubprocVecEnv, `SB3` being the faster of the two. PyTorch has
-one thread or one per core, whichever is faster in a trial; TensorFlow has those of our presets.
+CnnPolicy and its own preprocessing, in DummyVecEnv and in SubprocVecEnv, `SB3` being the faster of the two. CleanRL's
+is `ppo_atari.py` as it is, in a SyncVectorEnv of Gymnasium 0.29.1. PyTorch has one thread or one per core, whichever is
+faster; TensorFlow has those of our presets, one per core.
 
 What differs: ours store the final observation of every step, the peers do not; EnvPool's games are its own build, and
 resize images with another filter."""
@@ -87,4 +88,10 @@ def _contestants(game: str) -> tuple[Contestant, ...]:
             Contestant(f"SB3-{vec_env}", f"{__name__}:sb3", {"game": game, "vec_env": vec_env})
             for vec_env in ("DummyVecEnv", "SubprocVecEnv")
         ),
+        *Contestant(
+            "CleanRL",
+            "benchmarks.peers.clean_rl:images",
+            {"game": game, "num_envs": NUM_ENVS, "rollout_length": 128},
+            peer="cleanrl",
+        ).by_threads(),
     )

@@ -22,7 +22,8 @@ against a bare Python process that imported gymnasium, made the same 16 and step
 size, where shared pages are divided among the processes that share them (both processes run at the same time, and
 share the same libraries), and once as private memory. Both are read from /proc/PID/smaps_rollup. `parent` is the
 largest resident set of the training process, for the preset `pendulum` with evaluations and logging, against
-Stable-Baselines3 learning for as many steps in a DummyVecEnv."""
+Stable-Baselines3 learning for as many steps in a DummyVecEnv; `Pong/parent` is that of the preset `pong`, for two
+iterations with as many environments as the name says, and one episode of evaluation."""
 
 NUM_ENVS, STEPS = 16, 20_000
 MEGABYTE = 1e6
@@ -53,7 +54,11 @@ def cases(quick: bool) -> list[Case]:
         Contestant(OURS, f"{__name__}:parent"),
         Contestant("SB3", f"{__name__}:sb3"),
     )
-    return [*found, Case("Pendulum-v1/parent/8", "MB", contestants, 1 if quick else 3)]
+    found.append(Case("Pendulum-v1/parent/8", "MB", contestants, 1 if quick else 3))
+    for num_envs in (8, 64):
+        images = (Contestant(OURS, f"{__name__}:parent_of_images", {"num_envs": num_envs}),)
+        found.append(Case(f"Pong/parent/{num_envs}", "MB", images, rounds=1))
+    return found
 
 
 def worker(kind: str) -> Iterator[Measure]:
@@ -84,6 +89,19 @@ def bare(kind: str) -> Iterator[Measure]:
 def parent() -> Iterator[Measure]:
     """Measures our training process."""
     return _peak_of(lambda: processes.train("--config=pendulum", f"--steps={STEPS}")[0])
+
+
+def parent_of_images(num_envs: int) -> Iterator[Measure]:
+    """Measures our training process for games."""
+    rollout_length = 128  # That of the preset.
+    settings = {
+        "num-envs": num_envs,
+        "env-backend": "hybrid",
+        "steps": 2 * num_envs * rollout_length,
+        "eval-episodes": 1,
+    }
+    options = [f"--{name}={value}" for name, value in settings.items()]
+    return _peak_of(lambda: processes.train("--config=pong", *options)[0])
 
 
 def sb3() -> Iterator[Measure]:

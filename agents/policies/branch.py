@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator
 
@@ -14,6 +15,10 @@ from agents.policies.recurrent import Recurrent
 from agents.policies.recurrent_cells import State
 from agents.policies.torsos import find_torso
 from agents.settings.config import Config
+
+# Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
+# 100 kB each.
+_IMAGES_AT_A_TIME = 512
 
 
 class Branch:
@@ -62,14 +67,36 @@ class Branch:
         flat = {
             name: tf.reshape(inputs[name], [-1, *shape]) for name, shape in self._shapes.items()
         }  # [L * N, ...]
-        features = tf.cast(self._torso(flat), tf.float32)  # [L * N, F]
+        features = self._features(flat, math.prod(is_first.shape))  # [L * N, F]
         features = tf.reshape(features, [*is_first.shape, features.shape[-1]])  # [L, N, F]
         return self.memory.unroll(features, state, is_first) if self.memory else (features, ())
+
+    def _features(self, inputs: NetworkInputs, number: int) -> tf.Tensor:
+        """Features [number, F] of a number of inputs; of many images, in equal parts."""
+        size = number if set(self._shapes) == {"vector"} else equal_part(number, _IMAGES_AT_A_TIME)
+        if size == number:
+            return tf.cast(self._torso(inputs), tf.float32)  # [number, F]
+        parts = {
+            name: tf.reshape(inputs[name], [-1, size, *shape])
+            for name, shape in self._shapes.items()
+        }  # [number / size, size, ...]
+        features = tf.map_fn(
+            lambda part: tf.cast(self._torso(part), tf.float32),
+            parts,
+            parallel_iterations=1,
+            fn_output_signature=tf.float32,
+        )  # [number / size, size, F]
+        return tf.reshape(features, [number, features.shape[-1]])
 
 
 def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
     """From [L, N, ...] to [N, L, ...], or back."""
     return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
+
+
+def equal_part(number: int, limit: int) -> int:
+    """The largest divisor of a number up to a limit."""
+    return max(size for size in range(1, min(number, limit) + 1) if number % size == 0)
 
 
 def _by_name(layers: list[keras.layers.Layer]) -> dict[str, keras.layers.Layer]:

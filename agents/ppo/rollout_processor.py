@@ -225,8 +225,7 @@ class RolloutProcessor:
           float32 [T, B].
         """
         rollout, done = experience.rollout, experience.rollout.done
-        after = flatten_time(states)  # [T * B, U]
-        final_value = self._value_of(flatten_time(experience.final_inputs), after)  # [T * B]
+        final_value = self._final_values(experience, states)  # [T, B]
         last_states = {
             name: reset_state(tuple(part[-1] for part in state), done[-1])
             for name, state in states.items()
@@ -235,7 +234,6 @@ class RolloutProcessor:
         for name, variables in self.value_states.items():
             for variable, part in zip(variables, last_states[name], strict=True):
                 variable.assign(self._reducer.gather(part))
-        final_value = tf.reshape(final_value, value.shape)  # [T, B]
         valid = outcome_mask(rollout)  # [T, B]
         reward = self._reward_normalizer.normalize(rollout.reward, done, valid)  # [T, B]
         next_value = successor_values(
@@ -246,6 +244,25 @@ class RolloutProcessor:
         decay = self._config.discount, self._config.gae_lambda
         advantage = generalized_advantages(reward, value, next_value, cut, *decay, importance)
         return masked(advantage, valid)
+
+    def _final_values(self, experience: Experience, states: States) -> tf.Tensor:
+        """Values [T, B] of final observations; those of images only where an episode was cut.
+
+        Elsewhere values of final observations do not count. Programs of XLA need fixed shapes, but
+        images do without XLA, and a convolution of each takes long.
+        """
+        truncated = experience.rollout.truncated  # [T, B]
+        inputs, states = flatten_time((experience.final_inputs, states))  # [T * B, ...]
+        if not self._network.convolves:
+            return tf.reshape(self._value_of(inputs, states), truncated.shape)
+        # And one: TensorFlow's convolutions in sequence fail without any image.
+        cut = tf.where(tf.reshape(truncated, [-1]) | (tf.range(tf.size(truncated)) == 0))  # [K, 1]
+        inputs, states = tf.nest.map_structure(
+            lambda leaf: tf.gather_nd(leaf, cut), (inputs, states)
+        )  # [K, ...]
+        zeros = tf.zeros([truncated.shape.num_elements()])
+        values = tf.tensor_scatter_nd_update(zeros, cut, self._value_of(inputs, states))  # [T * B]
+        return tf.reshape(values, truncated.shape)
 
     def _to_elements(
         self, steps: Batch, states: States, start_states: States, is_first: tf.Tensor

@@ -49,9 +49,9 @@ PEERS: Mapping[str, Peer] = {
         title="CleanRL",
         requirements=[
             _TORCH, "gymnasium[mujoco]==0.29.1", "mujoco==3.17.0", "numpy==1.26.4", "tyro==1.0.17",
-            "tensorboard==2.21.0",
+            "tensorboard==2.21.0", "ale-py==0.10.2", "opencv-python-headless==4.11.0.86",
         ],
-        versions=["torch", "gymnasium", "mujoco"],
+        versions=["torch", "gymnasium", "mujoco", "ale-py"],
         repository="https://github.com/vwxyzjn/cleanrl",
         commit="fe8d8a03c41a7ef5b523e2e354bd01c363e786bb",
     ),

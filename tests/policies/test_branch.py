@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from agents.errors import UsageError
-from agents.policies.branch import Branch, swap_first_axes
+from agents.policies.branch import Branch, equal_part, swap_first_axes
 from agents.settings.config_file import load_config
 
 VECTOR = {"vector": (3,)}
@@ -97,3 +97,31 @@ def test_first_axes_are_swapped():
     values = np.arange(24).reshape(2, 3, 4)
     np.testing.assert_array_equal(swap_first_axes(tf.constant(values)), values.swapaxes(0, 1))
     np.testing.assert_array_equal(swap_first_axes(tf.constant(values[..., 0])), values[..., 0].T)
+
+
+def test_many_images_pass_through_in_parts(monkeypatch):
+    network = make({"image_0": (36, 36, 1), **VECTOR}, network="nature", layers=(4,))
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 256, [6, 5, 36, 36, 1], np.uint8)  # [L, N, ...]
+    inputs = {"image_0": tf.constant(images), **inputs_of(6, 5, 3)}
+    is_first = tf.zeros([6, 5], tf.bool)
+    whole, _ = network.unroll(inputs, (), is_first)
+    sizes = []
+    forward = network._torso
+
+    def counted(part):
+        sizes.append({name: value.shape[0] for name, value in part.items()})
+        return forward(part)
+
+    monkeypatch.setattr(network, "_torso", counted)
+    monkeypatch.setattr("agents.policies.branch._IMAGES_AT_A_TIME", 7)
+    parts, _ = tf.function(lambda: network.unroll(inputs, (), is_first))()
+    np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
+    assert sizes == [{"image_0": 6, "vector": 6}]  # Of 30 elements, in a loop that is traced once.
+
+
+@pytest.mark.parametrize(
+    "number, limit, part", [(30, 7, 6), (30, 30, 30), (30, 99, 30), (31, 7, 1)]
+)
+def test_parts_are_equal(number, limit, part):
+    assert equal_part(number, limit) == part

@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,26 +13,38 @@ from tests.ppo.agent import FROZEN, UNNORMALIZED, Agent
 from tests.toys import FORCE, UNBOUNDED, CountingEnv, CueEnv, RandomEnv
 
 NUM_STEPS, NUM_ENVS = 12, 3
+NUMBER, IMAGE = spaces.Box(-np.inf, np.inf, (1,), np.float32), spaces.Box(0, 255, (4, 4), np.uint8)
 
 
 def count_steps(steps, action):
     return float(steps)
 
 
-def counting_env(*plan):
+def counting_env(*plan, space=NUMBER):
     """Observes 10 * episode + steps, from 10 on; rewards are 1, 2, 3, ... in every episode."""
-    space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
     return CountingEnv(plan, space, FORCE, reward=count_steps, start=10, stride=10)
 
 
-def test_advantages_and_returns_computed_by_hand():
+def brightness(inputs, config):
+    """A torso: the mean of an image, [N, 1]."""
+    image = keras.ops.cast(inputs["image_0"], "float32")
+    return keras.layers.GlobalAveragePooling2D()(image)
+
+
+@pytest.mark.parametrize(
+    "space, network",
+    [(NUMBER, "feed_forward"), (IMAGE, f"{__name__}:brightness")],
+    ids=["vector", "image"],
+)
+def test_advantages_and_returns_computed_by_hand(space, network):
     envs = [
-        counting_env(),
-        counting_env((2, "truncated")),
-        counting_env((2, "terminated")),
-        counting_env((2, "both")),
+        counting_env(space=space),
+        counting_env((2, "truncated"), space=space),
+        counting_env((2, "terminated"), space=space),
+        counting_env((2, "both"), space=space),
     ]
-    agent = Agent(envs, 3, discount=0.5, gae_lambda=0.5, **UNNORMALIZED, **FROZEN)
+    settings = {"discount": 0.5, "gae_lambda": 0.5, "network": network}
+    agent = Agent(envs, 3, **settings, **UNNORMALIZED, **FROZEN)
     # The value of a state is its observation.
     agent.ppo.variables()["network/value/output/kernel"].assign([[1.0]])
     first = agent.iterate().arrays
@@ -61,6 +74,14 @@ def test_advantages_and_returns_computed_by_hand():
     )
     last = 2 - 31
     np.testing.assert_allclose(terminated, [2 - 21, 1 + 31 / 2 - 30 + last / 4, last], rtol=1e-6)
+
+
+def test_images_of_episodes_that_go_on():
+    image = spaces.Box(0, 255, (36, 36, 1), np.uint8)
+    agent = Agent([counting_env(space=image)], 3, network="nature", **UNNORMALIZED)
+    arrays = agent.iterate().arrays
+    value, kernel = arrays["rollout/value"], agent.variables()["network/value/output/kernel"]
+    assert kernel.any() and np.all(np.isfinite(value)) and value.shape == (3,)
 
 
 def numpy_value(weights, history, observ):
