@@ -14,6 +14,8 @@ from benchmarks.case import OURS, Case, Contestant
 from benchmarks.clock_process import Program, watch
 from benchmarks.clock_runs import EPISODES, Run, RunFile, points_of, steps_within
 from benchmarks.machine import load_average, machine, versions
+from benchmarks.peers import clean_rl, installation
+from benchmarks.peers.installation import PeerError, interpreter
 from benchmarks.runner import Outcome
 
 TITLE = "Scores over wall clock"
@@ -47,6 +49,14 @@ _PRESETS = {
     "LunarLander-v3": "lunar_lander",
 }
 
+# Its scripts by environment, and the environment's name in its Gymnasium.
+_SCRIPTS_OF_CLEANRL = {
+    "HalfCheetah-v5": ("ppo_continuous_action.py", "HalfCheetah-v4"),
+    "Hopper-v5": ("ppo_continuous_action.py", "Hopper-v4"),
+    "Pong": ("ppo_atari.py", "PongNoFrameskip-v4"),
+    "LunarLander-v3": ("ppo.py", "LunarLander-v2"),
+}
+
 _quick_runs = RunFile()
 
 
@@ -59,7 +69,7 @@ def cases(quick: bool) -> list[Case]:
             "return",
             tuple(
                 Contestant(name, f"{__name__}:{function}", {"env": env})
-                for name, function in ((OURS, "ours"), ("SB3", "sb3"))
+                for name, function in ((OURS, "ours"), ("SB3", "sb3"), ("CleanRL", "cleanrl"))
             ),
             rounds=1 if quick else SEEDS,
             seconds=minutes / MINUTES[-1] * clock,
@@ -86,6 +96,13 @@ def sb3(env: str, steps: int, seed: int) -> Program:
     return Program([sys.executable, "-m", "benchmarks.clock_sb3", env, str(steps), str(seed)])
 
 
+def cleanrl(env: str, steps: int, seed: int) -> Program:
+    """Returns the script of CleanRL that trains in this environment, with its defaults."""
+    script, older = _SCRIPTS_OF_CLEANRL[env]
+    settings = [f"--env-id={older}", f"--total-timesteps={steps}", f"--seed={seed}", "--no-cuda"]
+    return Program([str(interpreter("cleanrl")), *clean_rl.program(script), *settings])
+
+
 def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outcome:
     """Makes the runs of a case that have not been made, one after another, and returns all scores.
 
@@ -108,7 +125,7 @@ def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outc
                 continue
             try:
                 runs.add(_make_run(env, contestant, seed, clock, pilot, runs, log))
-            except (RuntimeError, ValueError, ImportError) as error:
+            except (RuntimeError, ValueError, ImportError, PeerError) as error:
                 outcome.left_out[name] = str(error)
                 log(f"  left out: {name}: {error}")
     for contestant in case.contestants:
@@ -147,7 +164,7 @@ def _make_run(
         clock=clock,
         budget=budget,
         points=points_of(episodes, clock),
-        about={**about, **versions()},
+        about={**about, **versions(), **installation.versions()},
     )
     last = run.points[-1]
     log(f"  {contestant.name}, seed {seed}: {last.score} at {last.steps:,} of {budget:,} steps")

@@ -75,9 +75,10 @@ def write(
     options: argparse.Namespace,
     load: float,
 ) -> None:
-    """Writes a suite to the files of the options; the JSON file gets all results so far."""
+    """Writes a suite to the files of the options, which keep what they have of suites not measured."""
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+        before = json.loads(options.json.read_text()) if options.json.exists() else {}
+        options.json.write_text(json.dumps({**before, **results}, indent=2) + "\n")
     command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
     date = time.strftime("%Y-%m-%d")
     occasion = f"on {date}, {machine()}, load average {load:.1f} before"

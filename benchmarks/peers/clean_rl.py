@@ -24,6 +24,12 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+def program(script: str) -> list[str]:
+    """Returns the arguments of Python that run a script."""
+    root = source("cleanrl")
+    return ["-c", _RUN, str(root), str(root / "cleanrl" / script)]
+
+
 def training(env: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
     """Measures iterations of `ppo_continuous_action.py`, whose networks are those of ours."""
     settings = PPOSettings()
@@ -56,16 +62,15 @@ def images(game: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
 
 
 def _measure(script: str, options: Settings, flags: list[str], steps: int) -> Iterator[Measure]:
-    root = source("cleanrl")
     arguments = [
-        *("-c", _RUN, str(root), str(root / "cleanrl" / script)),
+        *program(script),
         *(f"--{name}={value}" for name, value in options.items()),
         *flags,
         *("--total-timesteps=1000000000000", "--no-anneal-lr", "--no-cuda"),
     ]
     with (
         tempfile.TemporaryDirectory() as folder,
-        contextlib.closing(Script(arguments, "^SPS: ", steps, Path(folder))) as program,
+        contextlib.closing(Script(arguments, "^SPS: ", steps, Path(folder))) as process,
     ):
-        program.warm_up()
-        yield program.measure
+        process.warm_up()
+        yield process.measure
