@@ -27,7 +27,8 @@ TensorFlow has those of our default settings.
 What differs: our default normalization of observations and rewards is switched off; we compute final values at every
 step and return arrays for histograms, the peers do not; skrl normalizes advantages over the rollout, not over the
 minibatch, has Adam's epsilon at 1e-8, and other initial weights. For cases named `tf` our environments are TensorFlow
-programs, the peers' are Gymnasium's, but for PureJaxRL's.
+programs, the peers' are Gymnasium's, but for PureJaxRL's. With `hybrid`, our training process is one of the two that
+step environments.
 
 Some peers run in Python environments of their own, and with one thread or one per core, the better of which counts:
 
@@ -57,6 +58,9 @@ SIZES = (
     ("Pendulum-v1", "process", 32, 64),
     ("HalfCheetah-v5", "process", 8, 256),
     ("HalfCheetah-v5", "process", 32, 64),
+    ("Pendulum-v1", "hybrid", 8, 256),
+    ("Pendulum-v1", "hybrid", 32, 64),
+    ("HalfCheetah-v5", "hybrid", 8, 256),
     ("Pendulum-v1", "tf", 8, 256),
     ("CartPole-v1", "tf", 8, 256),
 )

@@ -3,6 +3,7 @@ import textwrap
 import pytest
 
 from benchmarks.case import Case, Contestant
+from benchmarks.peers import installation
 
 CONTESTANTS = """
     import os, subprocess, sys
@@ -59,6 +60,12 @@ CONTESTANTS = """
             file.write(str(process.pid))
         yield lambda seconds: 1.0
 """
+
+
+@pytest.fixture(autouse=True)
+def no_peers(tmp_path, monkeypatch):
+    """Hides environments of peers that this machine may have."""
+    monkeypatch.setenv(installation.VARIABLE, str(tmp_path / "no peers"))
 
 
 @pytest.fixture

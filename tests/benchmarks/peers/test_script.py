@@ -8,7 +8,7 @@ from benchmarks.peers.script import Script
 PROGRAM = """
 import pathlib, time
 for iteration in range(10_000):
-    time.sleep(0.01)
+    time.sleep(0.05)
     pathlib.Path("iterations").write_text(str(iteration + 1))
     print("a remark")
     print("speed:", iteration)
@@ -18,12 +18,13 @@ for iteration in range(10_000):
 def test_whole_iterations_are_measured_and_the_program_rests_in_between(tmp_path):
     with contextlib.closing(Script(["-c", PROGRAM], "^speed: ", 50, tmp_path)) as script:
         script.warm_up()
-        assert 500 < script.measure(0.2) <= 5000
+        # 1,000 steps/s; a reader that is late for the first line sees up to twice as many.
+        assert 100 < script.measure(0.3) <= 2000
         iterations = int((tmp_path / "iterations").read_text())
         assert iterations > 3
-        time.sleep(0.1)
+        time.sleep(0.3)
         assert int((tmp_path / "iterations").read_text()) <= iterations + 1
-        assert 500 < script.measure(0.0) <= 5000
+        assert 100 < script.measure(0.3) <= 2000
 
 
 def test_a_program_that_ends_is_an_error_with_its_last_line(tmp_path):
