@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,7 +23,8 @@ constant 3e-4, discount 0.99, lambda 0.95, clipping at 0.2, gradient norm 0.5, v
 no value clipping, normalized advantages. Ours is `Learner.iterate()`; Stable-Baselines3's is `learn()` with its
 MlpPolicy on the CPU, in DummyVecEnv and in SubprocVecEnv, `SB3` being the faster of the two; skrl's is
 `SequentialTrainer.train()` on a SyncVectorEnv. PyTorch has one thread or one per core, whichever is faster in a trial;
-TensorFlow has those of our default settings.
+TensorFlow has one, our default, and two in cases named `tf`, where nothing else runs meanwhile: policy and value
+function then learn at the same time. `1 thread` is ours with the default there.
 
 What differs: our default normalization of observations and rewards is switched off; we compute final values at every
 step and return arrays for histograms, the peers do not; skrl normalizes advantages over the rollout, not over the
@@ -243,7 +245,7 @@ def _contestants(
     """Returns the contestants of a case with the settings that all libraries share."""
     size: Settings = {"env": env, "num_envs": num_envs, "rollout_length": rollout_length}
     contestants: tuple[Contestant, ...] = (
-        Contestant(OURS, f"{__name__}:ours", {**size, "env_backend": backend}),
+        *_ours({**size, "env_backend": backend}),
         Contestant("SB3-DummyVecEnv", f"{__name__}:sb3", {**size, "vec_env": "DummyVecEnv"}),
         Contestant("SB3-SubprocVecEnv", f"{__name__}:sb3", {**size, "vec_env": "SubprocVecEnv"}),
         Contestant("skrl", f"{__name__}:skrl", size),
@@ -254,6 +256,17 @@ def _contestants(
         older = {**size, "env": "HalfCheetah-v4"}
         contestants += _peer("Sample Factory", "sample_factory_ppo", older).by_threads()
     return contestants
+
+
+def _ours(settings: Settings) -> tuple[Contestant, ...]:
+    """Returns ours; where environments are in the graph, with two threads and with one."""
+    ours = Contestant(OURS, f"{__name__}:ours", settings)
+    if settings["env_backend"] != "tf":
+        return (ours,)
+    return tuple(
+        dataclasses.replace(ours, name=name, settings={**settings, "threads": threads})
+        for name, threads in ((OURS, 2), ("1 thread", 1))
+    )
 
 
 def _with_envpool(num_envs: int, rollout_length: int) -> tuple[Contestant, ...]:
@@ -288,7 +301,7 @@ def _with_settings_of_rltools() -> tuple[Contestant, ...]:
     settings: Settings = {"activation": "relu", "learning_rate": 1e-3, "discount": 0.9}
     env: Settings = {"env": "Pendulum-v1", "env_backend": "tf"}
     return (
-        Contestant(OURS, f"{__name__}:ours", {**size, **settings, **env}),
+        *_ours({**size, **settings, **env}),
         *_peer("RLtools", "rl_tools", size).by_threads(),
     )
 

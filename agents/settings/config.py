@@ -375,7 +375,9 @@ class Config(BaseModel):
         "environments before the run fails.",
     )
     threads: Threads = Field(
-        1, description="Threads of TensorFlow; more for large networks, 0 for one per core."
+        1,
+        description="Threads of TensorFlow; with 2, policy and value function learn at the same time; "
+        "0 for one per core.",
     )
     device: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
