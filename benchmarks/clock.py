@@ -28,9 +28,10 @@ its modes. Figures are medians over the seeds that have been run, with their num
 
 Each library trains as its authors say: ours by the presets `cheetah`, `hopper`, `pong` and `lunar_lander`, logging and
 writing checkpoints as usual; Stable-Baselines3 by RL-Zoo's tuned settings; CleanRL by the defaults of its scripts
-`ppo_continuous_action.py`, `ppo_atari.py` and `ppo.py`. Two things are set: no evaluations (ours; the peers have none),
-and the number of steps, which schedules of learning rates follow. It is what the library makes in 10 minutes, measured
-in a pilot of two. CleanRL's Gymnasium 0.29 has version 4 of HalfCheetah and Hopper and version 2 of LunarLander.
+`ppo_continuous_action.py`, `ppo_atari.py` and `ppo.py`; rl_games by the files of its package for these tasks, with
+environments of EnvPool. Two things are set: no evaluations (ours; the peers have none), and the number of steps, which
+schedules of learning rates follow. It is what the library makes in 10 minutes, measured in a pilot of two. CleanRL's
+Gymnasium 0.29 has version 4 of HalfCheetah and Hopper and version 2 of LunarLander.
 
 Runs are kept in `benchmarks/clock.json`, and are not repeated; `--rounds=0` shows those that are there."""
 
@@ -40,6 +41,8 @@ SEEDS = 3
 PATH = Path(__file__).with_name("clock.json")
 _QUICK_CLOCK, _QUICK_PILOT = 120.0, 60.0
 _QUICK = ("LunarLander-v3",)  # The others end too few episodes within two minutes.
+
+_CONTESTANTS = {OURS: "ours", "SB3": "sb3", "CleanRL": "cleanrl", "rl_games": "rl_games"}
 
 # Our presets by environment.
 _PRESETS = {
@@ -57,6 +60,14 @@ _SCRIPTS_OF_CLEANRL = {
     "LunarLander-v3": ("ppo.py", "LunarLander-v2"),
 }
 
+# rl_games' configuration files by environment, and the environment's name in EnvPool.
+_FILES_OF_RL_GAMES = {
+    "HalfCheetah-v5": ("mujoco/halfcheetah_envpool.yaml", "HalfCheetah-v5"),
+    "Hopper-v5": ("mujoco/hopper_envpool.yaml", "Hopper-v5"),
+    "Pong": ("atari/ppo_pong_envpool.yaml", "Pong-v5"),
+    "LunarLander-v3": ("ppo_lunar_discrete.yaml", "LunarLander-v3"),
+}
+
 _quick_runs = RunFile()
 
 
@@ -69,7 +80,7 @@ def cases(quick: bool) -> list[Case]:
             "return",
             tuple(
                 Contestant(name, f"{__name__}:{function}", {"env": env})
-                for name, function in ((OURS, "ours"), ("SB3", "sb3"), ("CleanRL", "cleanrl"))
+                for name, function in _CONTESTANTS.items()
             ),
             rounds=1 if quick else SEEDS,
             seconds=minutes / MINUTES[-1] * clock,
@@ -101,6 +112,13 @@ def cleanrl(env: str, steps: int, seed: int) -> Program:
     script, older = _SCRIPTS_OF_CLEANRL[env]
     settings = [f"--env-id={older}", f"--total-timesteps={steps}", f"--seed={seed}", "--no-cuda"]
     return Program([str(interpreter("cleanrl")), *clean_rl.program(script), *settings])
+
+
+def rl_games(env: str, steps: int, seed: int) -> Program:
+    """Returns the program that trains with rl_games, by a file of its package."""
+    file, name = _FILES_OF_RL_GAMES[env]
+    arguments = ["-m", "benchmarks.peers.rl_games_clock", file, name, str(steps), str(seed)]
+    return Program([str(interpreter("rl_games")), *arguments])
 
 
 def run_case(case: Case, log: Callable[[str], None] = lambda line: None) -> Outcome:

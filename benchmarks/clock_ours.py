@@ -13,7 +13,7 @@ import numpy as np
 
 from agents.scripts import train
 from agents.tracking.episode_statistics import EpisodeStatistics
-from benchmarks.clock_process import episode_line
+from benchmarks.episode_lines import episode_line
 
 
 def print_episodes(add: Callable[..., None]) -> Callable[..., None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import tempfile
@@ -15,10 +14,8 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from benchmarks.clock_runs import Episode
+from benchmarks.episode_lines import read_episode
 from benchmarks.runner import ROOT
-
-# As CleanRL's programs print them.
-_LINE = re.compile(r"global_step=(\d+), episodic_return=\[?\s*([-+.\deE]+)")
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,6 @@ class Program:
 
     arguments: Sequence[str]
     variables: Mapping[str, str] = field(default_factory=dict)
-
-
-def episode_line(steps: int, score: float) -> str:
-    """Returns the line that tells of a finished episode."""
-    return f"global_step={steps}, episodic_return={score!r}"
 
 
 def watch(program: Program, clock: float) -> list[Episode]:
@@ -90,7 +82,7 @@ def watch(program: Program, clock: float) -> list[Episode]:
             last = reasons[-1][:300] if reasons else "no error message"
             raise RuntimeError(f"exited with code {code}: {last}")
     return [
-        Episode(seconds - start, int(match[1]), float(match[2]))
+        Episode(seconds - start, *episode)
         for seconds, line in lines
-        if (match := _LINE.search(line)) and seconds - start <= clock
+        if (episode := read_episode(line)) and seconds - start <= clock
     ]

@@ -17,7 +17,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
-from benchmarks.clock_process import episode_line
+from benchmarks.episode_lines import episode_line
 from benchmarks.machine import cores
 
 

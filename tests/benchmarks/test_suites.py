@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from benchmarks import case, scaling
+from benchmarks import case, scaling, training
 from benchmarks.case import LIMIT, OURS, Contestant
 from benchmarks.peers.installation import PEERS
 from benchmarks.suites import SUITES
@@ -73,3 +73,16 @@ def test_peers_have_one_thread_or_core_or_all(monkeypatch):
     }
     monkeypatch.setattr(case, "cores", lambda: [5])
     assert [each.name for each in peer.by_threads()] == ["Peer-1 thread"]
+
+
+def test_ours_has_two_threads_where_environments_are_in_the_graph():
+    threads = {
+        each.name: [
+            contestant.settings.get("threads")
+            for contestant in each.contestants
+            if contestant.function.endswith("training:ours")
+        ]
+        for each in training.cases(quick=False)
+    }
+    assert threads["Pendulum-v1/tf/8"] == threads["Pendulum-v1/tf/4"] == [2, 1]
+    assert threads["Pendulum-v1/process/8"] == threads["Pendulum-v1/hybrid/8"] == [None]

@@ -11,7 +11,9 @@ from benchmarks.peers.installation import Peer, PeerError, install, interpreter,
 from benchmarks.runner import ROOT
 
 # Those that peers' processes import before the peer; the one of PufferLib needs Gymnasium at once.
-WITHOUT_PACKAGES = ("clean_rl", "pure_jax_rl", "rl_games_ppo", "rl_tools", "sample_factory_ppo")
+WITHOUT_PACKAGES = (
+    "clean_rl", "pure_jax_rl", "rl_games_clock", "rl_games_ppo", "rl_tools", "sample_factory_ppo",
+)  # fmt: skip
 
 
 @pytest.fixture
