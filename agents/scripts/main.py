@@ -14,6 +14,7 @@ COMMANDS = {
     "sweep": "Searches for good settings: trains trials with different ones, and compares them.",
     "export": "Writes a run's policy in a format that other programs load.",
     "compare": "Compares runs over their seeds: learning curves, a table.",
+    "check": "Checks an environment, and says what to change before it is trained on.",
     "completion": "Prints what completes these commands in bash, zsh or fish.",
 }
 HELP = """\

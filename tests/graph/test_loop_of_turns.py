@@ -101,7 +101,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+def slow(*values, of):
+    """Parameters of which `values` are slow."""
+    return [pytest.param(each, marks=pytest.mark.slow) if each in values else each for each in of]
+
+
+@pytest.mark.parametrize("case", slow("lstm", "structures", "memory", of=CASES))
 def test_rollouts_and_updates_are_the_same_in_any_order_of_replies(case):
     constructor, settings = CASES[case]
     info_keys = ("steps",) if constructor is make_random else ()
@@ -121,16 +126,18 @@ def test_environments_of_a_process_share_its_turns():
 # Failures.
 
 RESTARTS = {"restart_limit": 10, "restart_window": 60.0}
-FAULTS = [(OSError("no luck"), 13), ({"reward": np.nan}, 13), ("die", 33), ("exit", 33)]
+FAULTS = {
+    "raises": (OSError("no luck"), 13), "nan": ({"reward": np.nan}, 13), "dies": ("die", 33), "exits": ("exit", 33),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: str(fault[0])[:12])
+@pytest.mark.parametrize("fault", slow("raises", "dies", of=FAULTS))
 @pytest.mark.filterwarnings("ignore:Environment.* restart number")
 def test_restarts_are_the_same_steps_of_the_same_environments(fault, tmp_path):
     """Environments 1 and 2 fail, the latter in two steps."""
 
     def constructors(name):
-        faults = [None, fault, fault, None]
+        faults = [None, FAULTS[fault], FAULTS[fault], None]
         return [
             functools.partial(make_once, one, str(tmp_path / f"{name}-{index}"))
             for index, one in enumerate(faults)

@@ -160,7 +160,12 @@ def test_tensorboard_shows_the_documented_scalars_and_histograms(pendulum, cartp
         )
 
 
-@pytest.mark.parametrize("in_turns", [{}, {"wait_for": 0.25, "num_processes": 4}])
+IN_TURNS = {"wait_for": 0.25, "num_processes": 4}
+
+
+@pytest.mark.parametrize(
+    "in_turns", [{}, pytest.param(IN_TURNS, id="in turns", marks=pytest.mark.slow)]
+)
 def test_a_killed_run_resumes_as_if_it_had_never_stopped_with_another_backend(
     pendulum, tmp_path, in_turns
 ):

@@ -1,0 +1,216 @@
+import functools
+import random
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from agents.environments.inspection import Scale, inspect_env
+from agents.environments.wrappers import RangeNormalize, RebuildOnSeed
+from tests.toys import BanditEnv
+
+FORCE = spaces.Box(-1, 1, (2,), np.float32)
+
+
+class Walk(gymnasium.Env):
+    """Observes the sum of its actions and a number from 0 to 1; its parts can be replaced."""
+
+    def __init__(
+        self,
+        observation_space=None,
+        action_space=FORCE,
+        observe=lambda place, noise: np.array([place, noise], np.float32),
+        draw=None,
+        reward=lambda place: place,
+        length=20,
+        keeps_place=False,
+    ):
+        self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        self.action_space = action_space
+        self._observe, self._draw, self._reward = observe, draw, reward
+        self._length, self._keeps_place, self._place = length, keeps_place, 0.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._steps = 0
+        self._place = self._place if self._keeps_place else 0.0
+        return self._observation(), {}
+
+    def step(self, action):
+        self._steps += 1
+        self._place += float(np.sum(action)) / 1e3
+        done = self._steps == self._length
+        return self._observation(), float(self._reward(self._place)), done, False, {}
+
+    def _observation(self):
+        noise = self._draw() if self._draw else self.np_random.uniform()
+        return self._observe(self._place, noise)
+
+
+def findings(num_steps=200, **parts):
+    return inspect_env(functools.partial(Walk, **parts), num_steps).findings
+
+
+def finding(**parts):
+    (found,) = findings(**parts)
+    return found
+
+
+@pytest.mark.parametrize("env", ["Pendulum-v1", "CartPole-v1", "Acrobot-v1"])
+def test_nothing_is_found_in_environments_of_gymnasium(env):
+    inspection = inspect_env(functools.partial(gymnasium.make, env), num_steps=1000)
+    if env != "Acrobot-v1":  # Random actions do not swing it up.
+        assert inspection.findings == []
+    assert inspection.time_limit == gymnasium.spec(env).max_episode_steps
+    assert len(inspection.experience.reward) == 1000
+    assert inspection.experience.step_seconds > 0 and inspection.experience.reset_seconds > 0
+
+
+def test_nothing_is_found_in_the_toy():
+    inspection = inspect_env(Walk, num_steps=50)
+    assert inspection.findings == [] and inspection.time_limit is None
+    assert inspection.experience.lengths == [20, 20]
+    # Two whole episodes, a part of a third one, and three resets.
+    assert [scale.count for scale in inspection.experience.scales] == [53]
+    first = inspection.experience.reward[:20].sum()
+    np.testing.assert_allclose(inspection.experience.returns[0], first)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "reason"),
+    [
+        (-1000, 1000, "reach little of [-1000, 1000]"),
+        (0, 300, "reach little of [0, 300]"),
+        (-0.01, 0.01, "most are clipped to [-0.01, 0.01]"),
+        (2, 3, "outside of [2, 3]"),
+    ],
+)
+def test_actions_far_from_those_of_a_new_policy(low, high, reason):
+    box = spaces.Box(low, high, (2,), np.float32)
+    found = finding(action_space=box)
+    assert not found.is_error and found.problem.endswith(reason)
+    assert "RangeNormalize" in found.advice
+    make = functools.partial(Walk, action_space=box)
+    assert inspect_env(lambda: RangeNormalize(make(), observ=False), 100).findings == []
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Box(-np.inf, np.inf, (1,), np.float32), spaces.Box(-2, 8, (1,)), spaces.Discrete(3)],
+)
+def test_other_actions_are_fine(space):
+    assert findings(action_space=space) == []
+
+
+def test_what_float32_loses_of_observations():
+    clock = spaces.Dict(
+        time=spaces.Box(-np.inf, np.inf, (2,), np.float64), count=spaces.Box(0, 2**60, (), np.int64)
+    )
+
+    def observe(place, noise):
+        return {"time": np.array([noise, 1.7e9 + noise]), "count": np.int64(10**12 + 100 * noise)}
+
+    first, second = findings(observation_space=clock, observe=observe)
+    assert first.problem.startswith(
+        "observations['count']: number 0 is around 1e+12 and changes by "
+    )
+    assert second.problem.startswith("observations['time']: number 1 is around 1.7e+09")
+    assert not first.is_error and "differences" in first.advice
+
+
+def test_observations_beyond_float32():
+    box = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    found = finding(observation_space=box, observe=lambda place, noise: np.array([1e200 * noise]))
+    assert found.is_error and "too large for float32" in found.problem
+
+
+def test_random_numbers_that_no_seed_determines():
+    found = finding(draw=random.random)
+    assert found.problem == "two environments that are reset with the same seed differ at once"
+    assert "np_random" in found.advice
+
+
+def test_state_that_a_reset_keeps():
+    found = finding(keeps_place=True)
+    assert "was used before" in found.problem and "RebuildOnSeed" in found.advice
+    make = functools.partial(Walk, keeps_place=True)
+    assert inspect_env(lambda: RebuildOnSeed(make), 100).findings == []
+
+
+def test_episodes_that_do_not_end():
+    found = finding(length=None)
+    assert "no episode ended in 200 random steps" in found.problem
+    assert "--max-episode-steps" in found.advice
+    make = functools.partial(Walk, length=None)
+    limited = inspect_env(lambda: gymnasium.wrappers.TimeLimit(make(), 10), 100)
+    assert limited.findings == [] and limited.time_limit == 10
+
+
+def test_rewards_that_nothing_changes():
+    assert "the reward was 0 in all 200 random steps" in finding(reward=lambda place: 0.0).problem
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"observation_space": spaces.Box(0, 0.5, (2,), np.float32)}, "in an observation of Box"),
+        ({"observe": lambda place, noise: np.zeros(3, np.float32)}, "expected"),
+        ({"reward": lambda place: np.nan}, "returned the reward nan"),
+    ],
+)
+def test_data_that_training_refuses(parts, reason):
+    errors = [found for found in findings(**parts) if found.is_error]
+    assert any(reason in found.problem for found in errors)
+    assert inspect_env(functools.partial(Walk, **parts), 100).experience is None
+
+
+def test_gymnasiums_checker_is_asked():
+    class NoSeed(Walk):
+        def reset(self, *, options=None, **kwargs):
+            super().reset()
+            return self._observation(), {}
+
+    class Reused(Walk):
+        _observed = np.zeros(2, np.float32)
+
+        def _observation(self):
+            self._observed[:] = super()._observation()
+            return self._observed
+
+    for env in (NoSeed, Reused):
+        found = inspect_env(env, 100).findings[0]
+        assert found.is_error and found.problem.startswith("Gymnasium's checker: ")
+
+
+def test_masked_actions_are_not_taken():
+    make = functools.partial(BanditEnv, 4, masked=True)
+    assert not any(found.is_error for found in inspect_env(make, 100).findings)
+
+
+@given(arrays(np.float64, (7, 3), elements=st.floats(-1e3, 1e3)), st.sampled_from([0.0, 1.7e9]))
+def test_scales_are_those_of_all_numbers(numbers, offset):
+    scale = Scale(3)
+    for row in numbers + offset:
+        scale.add(row)
+    np.testing.assert_array_equal(scale.largest, np.abs(numbers + offset).max(axis=0))
+    expected = (numbers + offset).std(axis=0)
+    np.testing.assert_allclose(scale.deviation(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_environments_are_closed():
+    made = []
+
+    class Counted(Walk):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def close(self):
+            made.remove(self)
+
+    inspect_env(Counted, 10)
+    assert not made

@@ -1,0 +1,128 @@
+import os
+import sys
+import textwrap
+
+import gymnasium
+import pytest
+
+from agents.command_line.reports import run
+from agents.scripts.check import main
+
+MODULE = """
+import os
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+class Far(gymnasium.Env):
+    observation_space = spaces.Box(-1, 1, (1,), np.float32)
+    action_space = spaces.Box(-1000, 1000, (1,), np.float32)
+
+    def __init__(self, length=5):
+        self._length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self._steps += 1
+        return self._observe(), float(action[0]), self._steps == self._length, False, {}
+
+    def _observe(self):
+        return self.np_random.uniform(-1, 1, 1).astype(np.float32)
+
+class Wrong(Far):
+    def _observe(self):
+        return np.full(1, 2, np.float32)
+
+class Raises(Far):
+    def step(self, action):
+        raise OSError("no such device")
+
+def not_in_workers():
+    if os.getpid() != int(os.environ["CHECKING_PID"]):
+        raise OSError("not in a worker")
+    return Far()
+
+gymnasium.register("Far-v0", Far, max_episode_steps=3)
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """The name of a module with environments."""
+    (tmp_path / "my_checked_envs.py").write_text(textwrap.dedent(MODULE))
+    monkeypatch.setenv("CHECKING_PID", str(os.getpid()))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    yield "my_checked_envs"
+    sys.modules.pop("my_checked_envs", None)
+    gymnasium.registry.pop("Far-v0", None)
+
+
+def test_an_environment_of_gymnasium(capsys):
+    main(["Pendulum-v1", "--random-steps=500"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Pendulum-v1" and lines[-1] == "Nothing to change."
+    assert "  time limit    200 steps" in lines
+    assert any(line.startswith("  episodes      2 ended, after 200 to 200 steps") for line in lines)
+    assert any("steps/s" in line for line in lines)
+
+
+def test_warnings_end_with_success(module, capsys):
+    main([f"{module}:Far-v0", "--random-steps=100"])
+    out = capsys.readouterr().out
+    assert "time limit    3 steps" in out
+    warning, advice = out.splitlines()[-2:]
+    assert warning.startswith("warning: actions: ") and "[-1000, 1000]" in warning
+    assert advice == "  scale them: --env-wrappers=agents.tools.wrappers:RangeNormalize"
+
+
+def test_the_advice_helps(module, capsys):
+    wrapper = "agents.tools.wrappers:RangeNormalize"
+    main([f"{module}:Far", "--random-steps=100", f"--env-wrappers={wrapper}"])
+    assert capsys.readouterr().out.endswith("Nothing to change.\n")
+
+
+def test_settings_of_the_environment_count(module, capsys):
+    main([f"{module}:Far", '--env-kwargs={"length": 2}', "--max-episode-steps=7"])
+    out = capsys.readouterr().out
+    assert "time limit    7 steps" in out and "after 2 to 2 steps" in out
+
+
+def test_errors_end_with_exit_code_1(module, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([f"{module}:Wrong", "--random-steps=10"])
+    assert caught.value.code == 1
+    assert "error: the environment returned 2.0 at [0] in an observation of Box" in (
+        capsys.readouterr().out
+    )
+
+
+def test_environments_that_workers_cannot_make(module, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([f"{module}:not_in_workers", "--random-steps=10"])
+    assert caught.value.code == 1
+    out = capsys.readouterr().out
+    assert "error: in a worker process: " in out and "not in a worker" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{module}:Raises"], "raised OSError: no such device"),
+        (["{module}:Nothing-v0"], "unknown environment"),
+        (["Pendulum-v1", "--learning-rate=1"], "learning-rate"),
+        ([], "ENV"),
+        (["Pendulum-v1", "CartPole-v1"], "ENV"),
+    ],
+)
+def test_mistakes_are_answered_in_three_lines(arguments, message, module, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run(main, [argument.format(module=module) for argument in arguments])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error and len(error.splitlines()) <= 3
