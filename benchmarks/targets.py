@@ -88,6 +88,7 @@ TARGETS = (
     Target("training", "Pendulum-v1/tf/graph-calls", "median", AT_MOST, 1, None),
     Target("training", "Pendulum-v1/process/logging", "median", AT_MOST, 3, None),
     Target("training", "Pendulum-v1/tf/logging", "median", AT_MOST, 3, None),
+    Target("images", "Pong/8", "ratio_CleanRL", AT_LEAST, 1.5, 2.5),
     Target("startup", "Pendulum-v1/process/8/cold", "median", AT_MOST, 9, 8),
     Target("startup", "Pendulum-v1/process/8/warm", "median", AT_MOST, 6, 5),
     Target("startup", "Pendulum-v1/tf/8/cold", "median", AT_MOST, 9, 8),

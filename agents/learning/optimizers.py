@@ -1,4 +1,4 @@
-"""Optimizers: Keras' Adam or SGD, for all variables or for actor and critic separately."""
+"""Optimizers: Adam or SGD, for all variables or for actor and critic separately."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 
 from agents.learning.schedules import Constant, make_schedule
+from agents.learning.torch_adam import TorchAdam
 from agents.settings.config import Config
 
 
@@ -125,4 +126,6 @@ def _keras_optimizer(name: str, config: Config) -> keras.optimizers.Optimizer:
     # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
     if config.optimizer == "adam":
         return keras.optimizers.Adam(epsilon=config.adam_epsilon, name=name)
+    if config.optimizer == "torch_adam":
+        return TorchAdam(epsilon=config.adam_epsilon, name=name)
     return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents.analysis.comparison import Group, compare_runs
+from agents.analysis.comparison_table import csv_text, table_lines
 from agents.analysis.run_scores import Axis, RunScores, read_scores
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
@@ -65,7 +63,7 @@ def main(arguments: list[str]) -> None:
     runs = _read_runs(_find_runs(options.runs), options.metric)
     groups = compare_runs(runs, options.axis)
     _write(groups, options.metric, outdir)
-    print(*_table(groups, options.metric), sep="\n")
+    print(*table_lines(groups, options.metric), sep="\n")
     print(f"Wrote comparison.png and comparison.csv to {outdir}")
 
 
@@ -121,65 +119,16 @@ def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
 
 
 def _write(groups: Sequence[Group], metric: str, outdir: Path) -> None:
-    """Writes comparison.png and comparison.csv, a row for each group and position."""
+    """Writes comparison.png and comparison.csv."""
     from agents.analysis.comparison_plot import plot_comparison
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["env", "group", groups[0].axis, "iqm", "low", "high", "seeds"])
-    for group in groups:
-        columns = (group.positions, group.iqm, group.low, group.high, group.num_seeds)
-        for row in zip(*(column.tolist() for column in columns), strict=True):
-            writer.writerow([group.env, group.label, *map(_cell, row)])
     image = plot_comparison(groups, metric).image(dpi=120)
     try:
         outdir.mkdir(parents=True, exist_ok=True)
-        write_atomically(outdir / "comparison.csv", text.getvalue().encode())
+        write_atomically(outdir / "comparison.csv", csv_text(groups).encode())
         write_atomically(outdir / "comparison.png", image)
     except OSError as error:
         raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
-
-
-def _cell(value: float) -> str:
-    """Returns a number that can be read back exactly; nothing for NaN."""
-    if math.isnan(value):
-        return ""
-    return str(int(value)) if value == int(value) else str(value)
-
-
-def _table(groups: Sequence[Group], metric: str) -> list[str]:
-    """Returns the lines of a table: the last scores of each group, and what they took."""
-    lines = []
-    for env in dict.fromkeys(group.env for group in groups):
-        header = ("seeds", "last [95 % interval]", "best", "steps", "minutes", "steps/s", "group")
-        rows = [header, *(_row(group) for group in groups if group.env == env)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines.append(f"{env}, interquartile mean of {metric}:")
-        for *cells, label in rows:
-            aligned = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
-            lines.append("  ".join(["", *aligned, label]))
-    return lines
-
-
-def _row(group: Group) -> tuple[str, ...]:
-    """Returns the cells of a group's row."""
-    low, high = group.low[group.last], group.high[group.last]
-    interval = "no interval" if math.isnan(low) else f"{_score(low)}, {_score(high)}"
-    steps, minutes = group.progress
-    return (
-        str(len(group.runs)),
-        f"{_score(group.iqm[group.last])} [{interval}]",
-        _score(group.best),
-        f"{steps:,.0f}",
-        f"{minutes:.1f}",
-        "" if math.isnan(group.rate) else f"{group.rate:,.0f}",
-        group.label,
-    )
-
-
-def _score(value: float) -> str:
-    """Formats a score: returns of episodes as elsewhere, fractions with three digits."""
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
 if __name__ == "__main__":

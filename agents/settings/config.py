@@ -154,8 +154,8 @@ class Config(BaseModel):
         description="Environment steps per minibatch: more for less noisy gradients. Must divide "
         "num_envs x rollout_length.",
     )
-    optimizer: Literal["adam", "sgd"] = Field(
-        "adam", description="Optimizer: Adam, or SGD with momentum."
+    optimizer: Literal["adam", "torch_adam", "sgd"] = Field(
+        "adam", description="Optimizer: Adam as in Keras or as in PyTorch, or SGD with momentum."
     )
     learning_rate: PositiveFraction = Field(
         3e-4, description="Initial learning rate; lower if training is unstable."

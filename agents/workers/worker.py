@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
+from agents.environments.registered_specs import load_registrations
 from agents.errors import EnvironmentRaisedError
 from agents.processes.process_group import release_group
 from agents.shared_memory.channel import (
@@ -57,13 +58,17 @@ class Worker:
         """Stores the worker's side of the channel."""
         self._channel = channel
 
-    def start(self, constructors: list[EnvConstructor], start: int) -> list[PlainData]:
+    def start(
+        self, constructors: list[EnvConstructor], start: int, registrations: list[bytes]
+    ) -> list[PlainData]:
         """Constructs the environments and returns their descriptions, encoded.
 
         Args:
           constructors: One per environment.
           start: Index of the first environment in its batch.
+          registrations: Environments that the parent has registered.
         """
+        load_registrations(registrations)
         self.group = EnvironmentGroup(
             constructors, start, busy=self._channel.words[BUSY_ENV : BUSY_ENV + 1]
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import cloudpickle
 
+from agents.environments.registered_specs import dump_registrations
 from agents.errors import (
     EnvironmentFailure,
     EnvironmentRaisedError,
@@ -120,7 +121,8 @@ class WorkerHost:
         self._sequence = self._replied = 0
         self.is_ready = False
         with self._ending_on_failure():
-            self._post_method("worker", "start", (self._constructors, self._first_row))
+            arguments = self._constructors, self._first_row, dump_registrations()
+            self._post_method("worker", "start", arguments)
 
     def wait_until_ready(
         self, while_waiting: Callable[[], object] | None = None, end_on_failure: bool = True

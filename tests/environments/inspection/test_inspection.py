@@ -5,11 +5,8 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from agents.environments.inspection import Scale, inspect_env
+from agents.environments.inspection.inspection import inspect_env
 from agents.environments.wrappers import RangeNormalize, RebuildOnSeed
 from tests.toys import BanditEnv
 
@@ -66,18 +63,18 @@ def test_nothing_is_found_in_environments_of_gymnasium(env):
     if env != "Acrobot-v1":  # Random actions do not swing it up.
         assert inspection.findings == []
     assert inspection.time_limit == gymnasium.spec(env).max_episode_steps
-    assert len(inspection.experience.reward) == 1000
-    assert inspection.experience.step_seconds > 0 and inspection.experience.reset_seconds > 0
+    assert len(inspection.steps.reward) == 1000
+    assert inspection.steps.step_seconds > 0 and inspection.steps.reset_seconds > 0
 
 
 def test_nothing_is_found_in_the_toy():
     inspection = inspect_env(Walk, num_steps=50)
     assert inspection.findings == [] and inspection.time_limit is None
-    assert inspection.experience.lengths == [20, 20]
+    assert inspection.steps.lengths == [20, 20]
     # Two whole episodes, a part of a third one, and three resets.
-    assert [scale.count for scale in inspection.experience.scales] == [53]
-    first = inspection.experience.reward[:20].sum()
-    np.testing.assert_allclose(inspection.experience.returns[0], first)
+    assert [scale.count for scale in inspection.steps.scales] == [53]
+    first = inspection.steps.reward[:20].sum()
+    np.testing.assert_allclose(inspection.steps.returns[0], first)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +162,7 @@ def test_rewards_that_nothing_changes():
 def test_data_that_training_refuses(parts, reason):
     errors = [found for found in findings(**parts) if found.is_error]
     assert any(reason in found.problem for found in errors)
-    assert inspect_env(functools.partial(Walk, **parts), 100).experience is None
+    assert inspect_env(functools.partial(Walk, **parts), 100).steps is None
 
 
 def test_gymnasiums_checker_is_asked():
@@ -189,16 +186,6 @@ def test_gymnasiums_checker_is_asked():
 def test_masked_actions_are_not_taken():
     make = functools.partial(BanditEnv, 4, masked=True)
     assert not any(found.is_error for found in inspect_env(make, 100).findings)
-
-
-@given(arrays(np.float64, (7, 3), elements=st.floats(-1e3, 1e3)), st.sampled_from([0.0, 1.7e9]))
-def test_scales_are_those_of_all_numbers(numbers, offset):
-    scale = Scale(3)
-    for row in numbers + offset:
-        scale.add(row)
-    np.testing.assert_array_equal(scale.largest, np.abs(numbers + offset).max(axis=0))
-    expected = (numbers + offset).std(axis=0)
-    np.testing.assert_allclose(scale.deviation(), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_environments_are_closed():

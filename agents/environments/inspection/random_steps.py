@@ -1,0 +1,102 @@
+"""Steps with random actions, checked as training does."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.environments.data_check import DataCheck, check_types, unpack_reset
+from agents.environments.inspection.scale import Scale
+from agents.environments.wrappers.action_mask import KEY
+from agents.spaces import leaf_spaces
+
+if TYPE_CHECKING:
+    from agents.types import Env, Info, Leaves, NestedArray, Space
+
+
+class RandomSteps(NamedTuple):
+    """What random steps returned.
+
+    Attributes:
+      scales: Scales of the observations of steps and resets, by leaf.
+      reward: float64 [N], rewards of the steps.
+      lengths: Steps of the episodes that ended.
+      returns: Their sums of rewards.
+      step_seconds: Median time of a step.
+      reset_seconds: Median time of a reset.
+    """
+
+    scales: list[Scale]
+    reward: np.ndarray
+    lengths: list[int]
+    returns: list[float]
+    step_seconds: float
+    reset_seconds: float
+
+
+def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
+    """Takes random steps, and checks what they return as training does.
+
+    Raises:
+      DataError: The environment returned something that is not in its spaces.
+    """
+    env.action_space.seed(seed)
+    check = DataCheck(env.observation_space, num_envs=1)
+    scales = [Scale(math.prod(leaf.shape)) for leaf in leaf_spaces(env.observation_space)]
+    rewards: list[float] = []
+    lengths: list[int] = []
+    returns: list[float] = []
+    step_seconds: list[float] = []
+    reset_seconds: list[float] = []
+    given_seed: int | None = seed
+    begins = True
+    while len(rewards) < num_steps:
+        if begins:
+            start = time.perf_counter()
+            observ, info = unpack_reset(env.reset(seed=given_seed))
+            reset_seconds.append(time.perf_counter() - start)
+            _add(scales, _checked(check, observ))
+            begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
+        action = sample_action(env.action_space, observ, info)
+        start = time.perf_counter()
+        observ, reward, terminated, truncated, info = env.step(action)
+        step_seconds.append(time.perf_counter() - start)
+        check_types(reward, terminated, truncated, info)
+        _add(scales, _checked(check, observ))
+        rewards.append(float(reward))
+        sum_of_rewards, length = sum_of_rewards + float(reward), length + 1
+        if terminated or truncated:
+            lengths.append(length)
+            returns.append(sum_of_rewards)
+            begins = True
+    medians = float(np.median(step_seconds)), float(np.median(reset_seconds))
+    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians)
+
+
+def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
+    """Samples a valid action; an action mask of a Discrete space counts."""
+    masks = observ if isinstance(observ, dict) and KEY in observ else info
+    if KEY in masks and isinstance(space, spaces.Discrete):
+        return space.sample(mask=np.asarray(masks[KEY], np.int8))
+    return space.sample()
+
+
+def _checked(check: DataCheck, observ: NestedArray) -> Leaves:
+    """Returns copies of the leaves of an observation.
+
+    Raises:
+      DataError: It is not in the space.
+    """
+    leaves = [np.array(leaf) for leaf in check.leaves(observ)]
+    check.check_bounds([leaf[None] for leaf in leaves], 0)
+    return leaves
+
+
+def _add(scales: Sequence[Scale], leaves: Leaves) -> None:
+    for scale, leaf in zip(scales, leaves, strict=True):
+        scale.add(leaf.astype(np.float64).ravel())

@@ -1,0 +1,66 @@
+"""Environments that a process has registered, for the processes that it starts.
+
+Constructors such as `lambda: gymnasium.make("Mine-v0")` work in workers, as they do in processes that
+are forked, although these are new interpreters, in which nobody has registered Mine-v0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
+
+_GYMNASIUM = "gymnasium."  # Registers these in any process.
+
+
+def dump_registrations() -> list[bytes]:
+    """Returns the environments that were registered here, one by one; not Gymnasium's own.
+
+    Those that can't be sent are left out: a constructor that needs one raises in the worker.
+    """
+    registrations = []
+    for spec in list(gymnasium.registry.values()):
+        if not _is_gymnasiums(spec):
+            with contextlib.suppress(Exception):  # Pickling runs methods of the user's objects.
+                registrations.append(_dump(spec))
+    return registrations
+
+
+def load_registrations(registrations: Sequence[bytes]) -> None:
+    """Registers environments of `dump_registrations`, but for ids that are known here."""
+    for data in registrations:
+        with contextlib.suppress(Exception):
+            spec: EnvSpec = pickle.loads(data)
+            gymnasium.registry.setdefault(spec.id, spec)
+
+
+def _is_gymnasiums(spec: EnvSpec) -> bool:
+    entry_point = spec.entry_point or spec.vector_entry_point
+    name = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+    return f"{name}.".startswith(_GYMNASIUM)
+
+
+def _dump(spec: EnvSpec) -> bytes:
+    if isinstance(spec.entry_point, str) and not spec.kwargs:
+        return pickle.dumps(spec)  # The usual case, in a tenth of the time.
+    # A name is resolved when the environment is made, so that other workers import nothing.
+    named = spec.entry_point and _name(spec.entry_point)
+    data: bytes = cloudpickle.dumps(dataclasses.replace(spec, entry_point=named))
+    return data
+
+
+def _name(entry_point: Callable[..., Any] | str) -> Callable[..., Any] | str:
+    """Returns the name by which a function can be imported; or itself, if there is none."""
+    if isinstance(entry_point, str):
+        return entry_point
+    module, name = getattr(entry_point, "__module__", ""), getattr(entry_point, "__qualname__", "")
+    is_found = getattr(sys.modules.get(module), name, None) is entry_point
+    by_value = module == "__main__" or module in cloudpickle.list_registry_pickle_by_value()
+    return f"{module}:{name}" if is_found and not by_value else entry_point

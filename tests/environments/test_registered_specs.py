@@ -1,0 +1,114 @@
+import contextlib
+import pickle
+import sys
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents import make_batch_env
+from agents.environments.registered_specs import dump_registrations, load_registrations
+from agents.errors import EnvironmentRaisedError
+from tests.toys import CountingEnv
+
+# Workers should not import this module.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+
+class OnlyHere(gymnasium.Env):
+    """An environment of this module, which workers do not import."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, value=0.0):
+        self._observ = np.full(2, value, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        return self._observ, {}
+
+    def step(self, action):
+        return self._observ, 0.0, False, False, {}
+
+
+@pytest.fixture
+def register():
+    """Registers environments for one test."""
+    ids = []
+
+    def register(id, entry_point, **kwargs):
+        ids.append(id)
+        gymnasium.register(id, entry_point, **kwargs)
+
+    yield register
+    for id in ids:
+        del gymnasium.registry[id]
+
+
+def dumped():
+    return {pickle.loads(data).id: pickle.loads(data) for data in dump_registrations()}
+
+
+@pytest.mark.parametrize(
+    "entry_point", [OnlyHere, lambda **kwargs: OnlyHere(**kwargs)], ids=["class", "function"]
+)
+def test_workers_make_what_was_registered_here_only(register, entry_point):
+    register("OnlyHere-v0", entry_point, kwargs={"value": 0.5}, max_episode_steps=3)
+    make = [lambda: gymnasium.make("OnlyHere-v0")] * 3
+    with contextlib.closing(make_batch_env(make, processes=2)) as envs:
+        observ, _ = envs.reset(seed=0)
+        np.testing.assert_array_equal(observ, np.full((3, 2), 0.5))
+        for _ in range(3):
+            *_, truncated, _ = envs.step(np.zeros(3, np.int64))
+        assert truncated.all()
+
+
+def test_restarted_workers_know_them(register):
+    register("OnlyHere-v0", OnlyHere)
+
+    def make():
+        env = gymnasium.make("OnlyHere-v0")
+        env.unwrapped.step = raise_error
+        return env
+
+    with contextlib.closing(make_batch_env([make], processes=1, restart_limit=1)) as envs:
+        envs.reset(seed=0)
+        with pytest.warns(match="restart number 1"):
+            _, _, _, _, infos = envs.step(np.zeros(1, np.int64))
+        assert infos["restarted"].all()
+
+
+def raise_error(action):
+    raise OSError("no luck")
+
+
+def test_functions_of_modules_are_sent_by_name(register):
+    register("Counts-v0", CountingEnv)
+    assert dumped()["Counts-v0"].entry_point == "tests.toys:CountingEnv"
+    assert gymnasium.spec("Counts-v0").entry_point is CountingEnv
+
+
+def test_environments_of_gymnasium_are_not_sent():
+    assert not {"Pendulum-v1", "CartPole-v1", "HalfCheetah-v2"} & set(dumped())
+
+
+def test_what_cannot_be_sent_is_left_out(register):
+    class Unpicklable:
+        def __reduce__(self):
+            raise TypeError("stays here")
+
+    register("Stays-v0", OnlyHere, kwargs={"value": Unpicklable()})
+    register("OnlyHere-v0", OnlyHere)
+    assert "Stays-v0" not in dumped() and "OnlyHere-v0" in dumped()
+    with pytest.raises(EnvironmentRaisedError, match="Stays"):
+        make_batch_env([lambda: gymnasium.make("Stays-v0")], processes=1)
+
+
+def test_known_environments_are_kept(register):
+    register("Twice-v0", "my_module:First")
+    registrations = dump_registrations()
+    gymnasium.registry["Twice-v0"].entry_point = "my_module:Second"
+    load_registrations([*registrations, b"damaged"])
+    assert gymnasium.spec("Twice-v0").entry_point == "my_module:Second"
