@@ -41,6 +41,10 @@ EXCEPTIONS = {
     ("benchmarks/relay.py", ".create_server("): "Between learners, at the given interface.",
     ("benchmarks/team.py", ".create_server("): "To find free ports of the loopback interface.",
     ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
+    (
+        "agents/environments/registered_specs.py",
+        "cloudpickle.loads",
+    ): "What the parent has registered, in the worker.",
     ("agents/shared_memory/plain_messages.py", "pickle.Unpickler"): "Admits plain data only.",
     ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",
 }

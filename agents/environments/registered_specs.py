@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import pickle
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +36,7 @@ def load_registrations(registrations: Sequence[bytes]) -> None:
     """Registers environments of `dump_registrations`, but for ids that are known here."""
     for data in registrations:
         with contextlib.suppress(Exception):
-            spec: EnvSpec = pickle.loads(data)
+            spec: EnvSpec = cloudpickle.loads(data)
             gymnasium.registry.setdefault(spec.id, spec)
 
 
@@ -48,8 +47,6 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
 
 
 def _dump(spec: EnvSpec) -> bytes:
-    if isinstance(spec.entry_point, str) and not spec.kwargs:
-        return pickle.dumps(spec)  # The usual case, in a tenth of the time.
     # A name is resolved when the environment is made, so that other workers import nothing.
     named = spec.entry_point and _name(spec.entry_point)
     data: bytes = cloudpickle.dumps(dataclasses.replace(spec, entry_point=named))

@@ -171,6 +171,6 @@ def test_fish_completes_files_where_commands_take_them(tmp_path):
 def test_every_setting_is_an_option():
     assert len(OPTIONS["train"]) == 2 + len(TrainOptions.model_fields) + len(Config.model_fields)
     assert OPTIONS["train"]["--optimizer"] == (
-        "Optimizer: Adam, or SGD with momentum.",
-        ("adam", "sgd"),
+        "Optimizer: Adam as in Keras or as in PyTorch, or SGD with momentum.",
+        ("adam", "torch_adam", "sgd"),
     )

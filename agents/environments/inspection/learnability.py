@@ -55,7 +55,7 @@ def check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
             continue
         largest, deviation = scale.largest, scale.deviation()  # [O]
         if (largest > _LARGEST_FLOAT).any():
-            problem = f"{name}: {largest.max():g} is too large for float32, which networks take"
+            problem = f"{name}: {np.max(largest):g} is too large for float32, which networks take"
             findings.append(Finding(True, problem, "scale or clip it in the environment"))
         elif (lost := (deviation > 0) & (deviation < _LOST_BELOW * largest)).any():
             index = int(np.argmax(lost))
