@@ -30,7 +30,8 @@ SYSTEMS = {
     "skrl": {
         "env": "Pendulum-v1", "steps": 100_000, "rollout_length": 16, "epochs": 8, "minibatches": 2,
         "optimizer": "torch_adam", "learning_rate": 1e-3, "learning_rate_schedule": "constant",
-        "critic_learning_rate": 0, "adam_epsilon": 1e-8, "discount": 0.99, "gae_lambda": 0.95, "objective": "clip", "clip_ratio": 0.2,
+        "critic_learning_rate": 0, "adam_epsilon": 1e-8, "discount": 0.99, "gae_lambda": 0.95,
+        "objective": "clip", "clip_ratio": 0.2,
         "clip_ratio_schedule": "constant", "kl_stop": 0, "value_clip": 0.2, "value_coef": 2 * 2.5, "entropy_coef": 0,
         "max_gradient_norm": 0.5, "normalize_advantages": True, "network": "feed_forward", "layers": (64, 64),
         "value_layers": (), "shared_torso": False, "recurrent": "none", "activation": "relu", "policy": "gaussian",
@@ -51,7 +52,8 @@ SYSTEMS = {
     "cleanrl_atari": {
         "env": "ALE/Breakout-v5", "env_kwargs": {"frameskip": 1, "repeat_action_probability": 0},
         "steps": 10_000_000, "num_envs": 8, "rollout_length": 128, "epochs": 4, "minibatches": 4,
-        "optimizer": "torch_adam", "learning_rate": 2.5e-4, "learning_rate_schedule": "linear", "critic_learning_rate": 0, "adam_epsilon": 1e-5,
+        "optimizer": "torch_adam", "learning_rate": 2.5e-4, "learning_rate_schedule": "linear",
+        "critic_learning_rate": 0, "adam_epsilon": 1e-5,
         "discount": 0.99, "gae_lambda": 0.95, "objective": "clip", "clip_ratio": 0.1, "clip_ratio_schedule": "constant",
         "kl_stop": 0, "value_clip": 0.1, "value_coef": 0.5, "entropy_coef": 0.01, "entropy_coef_schedule": "constant",
         "max_gradient_norm": 0.5, "normalize_advantages": True, "network": "nature", "layers": (512,),
