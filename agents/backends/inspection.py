@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-import traceback
 
 from agents.backends.backend import make_backend
 from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.inspection import Inspection, inspect_env
 from agents.environments.registration import make_env
-from agents.errors import EnvironmentFailure, UsageError, first_line
+from agents.errors import EnvironmentFailure, first_line
 from agents.settings.config import Config
+from agents.settings.entry_points import call
 
 
 def inspect(config: Config, num_steps: int) -> Inspection:
     """Inspects the environment of an experiment in this process.
 
     Raises:
-      UsageError: The environment does not exist, or can't be made.
+      UsageError: The environment does not exist, can't be made, or raises.
       UnsupportedSpaceError: There is no network or policy for a space.
     """
     spec = make_backend(config).check()
@@ -30,16 +30,8 @@ def inspect(config: Config, num_steps: int) -> Inspection:
         config.env_wrappers,
         reset_options=config.reset_options,
     )
-    try:
-        return inspect_env(make, num_steps, config.seed)
-    except UsageError:
-        raise
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise UsageError(
-            f"env '{config.env}' raised {type(error).__name__}: {first_line(error)}\n"
-            f"({frame.filename}, line {frame.lineno}: {frame.line})"
-        ) from error
+    inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, num_steps, config.seed)
+    return inspection
 
 
 def check_in_worker(config: Config) -> list[Finding]:

@@ -46,7 +46,7 @@ class CheckOptions(BaseModel):
         description="Environment, as the setting env takes it.",
     )
     random_steps: int = Field(
-        2000, ge=1, le=10**8, description="Random steps that the environment is judged by."
+        2000, ge=1, le=10**6, description="Random steps that the environment is judged by."
     )
 
 
@@ -63,7 +63,9 @@ def main(arguments: list[str]) -> None:
     config = load_config("default", **{**settings, "env": env, "env_backend": "process"})
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
         inspection = inspect(config, options.random_steps)
-        findings = [*inspection.findings, *check_in_worker(config)]
+        findings = list(inspection.findings)
+        if not any(finding.is_error for finding in findings):  # They would be found there, too.
+            findings += check_in_worker(config)
     print(*describe(config.env, inspection), sep="\n")
     print(*describe_findings(findings), sep="\n")
     if any(finding.is_error for finding in findings):
