@@ -1,0 +1,83 @@
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.mutation import command
+from tests.mutation.mutants import find_mutants
+
+SOURCE = '''"""A module; "1 + 1" here is a text."""
+
+LIMIT = 3
+
+
+def clip(value: int = 2, name: str = "é") -> int:
+    """Returns value + 1."""
+    if value > LIMIT and not value == 4:
+        print("large")
+        value -= 1
+    if name:
+        raise ValueError(f"{value + 1}")
+    return value * 2 if True else -value
+'''
+
+
+def test_every_part_of_a_function_is_changed_once():
+    mutants = find_mutants(SOURCE)
+    changes = {(mutant.line, mutant.before, mutant.after) for mutant in mutants}
+    assert changes == {
+        (8, "value > LIMIT", "(value >= LIMIT)"),
+        (8, "value > LIMIT and not value == 4", "(value > LIMIT or not value == 4)"),
+        (8, "value > LIMIT and not value == 4", "(not (value > LIMIT and (not value == 4)))"),
+        (8, "not value == 4", "(value == 4)"),
+        (8, "value == 4", "(value != 4)"),
+        (8, "4", "(5)"),
+        (9, 'print("large")', "pass"),
+        (10, "value -= 1", "pass"),
+        (10, "1", "(2)"),
+        (11, "name", "(not (name))"),
+        (13, "value * 2 if True else -value", "(-value if True else value * 2)"),
+        (13, "value * 2", "(value / 2)"),
+        (13, "2", "(3)"),
+        (13, "True", "(False)"),
+        (13, "-value", "(value)"),
+    }
+    assert len(mutants) == len(changes)
+    for mutant in mutants:
+        compile(mutant.source, "mutant", "exec")
+        assert mutant.source != SOURCE
+
+
+def test_survivors_are_those_that_no_test_notices(tmp_path, monkeypatch, capsys):
+    (tmp_path / "agents" / "room").mkdir(parents=True)
+    (tmp_path / "agents" / "room" / "double.py").write_text(
+        "def double(value):\n    print(value)\n    return value * 2\n"
+    )
+    (tmp_path / "tests" / "room").mkdir(parents=True)
+    (tmp_path / "tests" / "room" / "test_double.py").write_text(
+        "import sys\nsys.path.insert(0, '.')\nfrom agents.room.double import double\n"
+        "def test_double():\n    assert double(3) == 6\n"
+    )
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    monkeypatch.setattr(command, "COPIED", ("agents", "tests"))
+    monkeypatch.setattr(
+        sys, "argv", ["mutants.py", "agents/room", f"--survivors={tmp_path / 'found.jsonl'}"]
+    )
+    assert command.main() == 1
+    output = capsys.readouterr().out
+    assert "survives: agents/room/double.py:2: print(value)  ->  pass" in output
+    assert "1 of 3 survive" in output
+    assert "print(value)" in (tmp_path / "found.jsonl").read_text()
+
+
+def test_the_library_has_mutants_in_all_rooms_that_are_tested_by_default():
+    for place in (*command.ROOMS, *command.FILES):
+        files = command.source_files(command.ROOT / place)
+        assert files and all(command.targets(path) for path in files)
+
+
+def test_the_command_explains_itself():
+    script = Path(command.ROOT) / "scripts" / "mutants.py"
+    result = subprocess.run(
+        [sys.executable, script, "--help"], capture_output=True, text=True, check=True
+    )
+    assert "--sample" in result.stdout
