@@ -5,13 +5,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-# Columns of the table, with the origin of their figures.
+
+@dataclass(frozen=True)
+class Source:
+    """Where figures come from.
+
+    Attributes:
+      runs: How many runs they are of.
+      protocol: What is published of them: `last`, `maximum` or `training`, see `PROTOCOLS`.
+      versions: Of MuJoCo's environments, or another family.
+    """
+
+    runs: str
+    protocol: str
+    versions: str = ""
+
+
+PROTOCOLS = {
+    "last": "evaluations at the end of training",
+    "maximum": "the highest point of the mean over runs, anywhere in training",
+    "training": "returns of the last training episodes, with exploration",
+}
+
 SOURCES = {
-    "CleanRL": "three seeds; MuJoCo v4",
-    "RL-Zoo": "RL Baselines3 Zoo: one tuned run, deterministic evaluation; MuJoCo v3",
-    "TF-Agents": "three runs; MuJoCo v2",
-    "Tianshou": "ten seeds",
-    "others": "a PPO course's notebook, with a tanh-squashed Gaussian; PyBullet",
+    "CleanRL": Source("three seeds", "training", "MuJoCo v4"),
+    "RL-Zoo": Source("one run, tuned for the task", "last", "MuJoCo v3"),
+    "TF-Agents": Source("three runs", "last", "MuJoCo v2"),
+    "Tianshou": Source("ten seeds", "last", "MuJoCo v3; v2 for Reacher and the pendulums"),
+    "Tianshou, maximum": Source(
+        "ten seeds", "maximum", "MuJoCo v3; v2 for Reacher and the pendulums"
+    ),
+    "others": Source("a PPO course's notebook, with a tanh-squashed Gaussian", "last", "PyBullet"),
 }
 
 
@@ -60,7 +84,8 @@ TASKS = {
             "CleanRL": Figure(1443, MILLION, 46),
             "RL-Zoo": Figure(5819, MILLION, 664),
             "TF-Agents": Figure(4239, MILLION),
-            "Tianshou": Figure(5784, MILLION, 1244),
+            "Tianshou": Figure(5780, MILLION, 1268),
+            "Tianshou, maximum": Figure(5784, MILLION, 1244),
         },
         Figure(5800, MILLION),
     ),
@@ -69,7 +94,8 @@ TASKS = {
             "CleanRL": Figure(2383, MILLION, 272),
             "RL-Zoo": Figure(2410, MILLION, 10),
             "TF-Agents": Figure(2530, MILLION),
-            "Tianshou": Figure(2609, MILLION, 701),
+            "Tianshou": Figure(2370, MILLION, 696),
+            "Tianshou, maximum": Figure(2609, MILLION, 701),
         },
         Figure(2600, MILLION),
     ),
@@ -78,7 +104,8 @@ TASKS = {
             "CleanRL": Figure(2288, MILLION, 572),
             "RL-Zoo": Figure(3479, MILLION, 822),
             "TF-Agents": Figure(2971, MILLION),
-            "Tianshou": Figure(3589, MILLION, 757),
+            "Tianshou": Figure(3494, MILLION, 1025),
+            "Tianshou, maximum": Figure(3589, MILLION, 757),
         },
         Figure(3500, MILLION),
     ),
@@ -91,14 +118,19 @@ TASKS = {
         Figure(790, MILLION),
     ),
     "Reacher": Task(
-        {"TF-Agents": Figure(-7.7, MILLION), "Tianshou": Figure(-4.1, MILLION)},
+        {
+            "TF-Agents": Figure(-7.7, MILLION),
+            "Tianshou": Figure(-4.6, MILLION, 0.5),
+            "Tianshou, maximum": Figure(-4.1, MILLION),
+        },
         Figure(-4.1, MILLION),
     ),
     "Swimmer": Task(
         {
             "RL-Zoo": Figure(282, MILLION),
             "TF-Agents": Figure(47, MILLION),
-            "Tianshou": Figure(67, MILLION, 99),
+            "Tianshou": Figure(66, MILLION, 100),
+            "Tianshou, maximum": Figure(67, MILLION, 99),
         },
         Figure(100, MILLION),
     ),
@@ -106,12 +138,17 @@ TASKS = {
         {
             "CleanRL": Figure(963, MILLION, 22),
             "TF-Agents": Figure(1000, MILLION),
-            "Tianshou": Figure(1000, MILLION),
+            "Tianshou": Figure(824, MILLION, 313),
+            "Tianshou, maximum": Figure(1000, MILLION),
         },
         Figure(1000, MILLION),
     ),
     "InvertedDoublePendulum": Task(
-        {"TF-Agents": Figure(9353, MILLION), "Tianshou": Figure(9231, MILLION, 270)},
+        {
+            "TF-Agents": Figure(9353, MILLION),
+            "Tianshou": Figure(8695, MILLION, 1115),
+            "Tianshou, maximum": Figure(9231, MILLION, 270),
+        },
         Figure(9300, MILLION),
     ),
     "HalfCheetahBulletEnv": Task({"others": Figure(1700, 300_000)}, Figure(1700, 300_000)),

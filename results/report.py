@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from agents.analysis.score_statistics import bootstrap_interval, interquartile_mean
 from results.learning_curves import short_steps
-from results.published import SOURCES, Figure
+from results.published import PROTOCOLS, SOURCES, Figure
 from results.rows import ComparedRow, task_of
 
 HEADER = """\
 # Results
 
-Mean return of 20 episodes with deterministic actions, scored with the last checkpoint, over seeds; written
-by `scripts/results.py`. Seconds are wall-clock time of one run, from the start of its process to its exit, and
-steps/s are environment steps during training, both with as many runs at a time as the command says. A target
-is reached late if it took more steps than are named with it. Published figures are returns of other libraries'
-PPO, with the steps after which they were reached; their environment versions and settings differ:
+Returns of 20 episodes with deterministic actions, of several seeds; written by `scripts/results.py`.
+
+- **last**: the last checkpoint's, as the interquartile mean over seeds (of fewer than four, the mean) with its 95 %
+  bootstrap interval. Targets are compared with the mean, which the sections have.
+- **best**: the mean of each seed's best evaluation. It is chosen by the episodes that it is scored on.
+- **avg**: with the weights averaged over the last updates, for runs with `average_decay`.
+- **min**: wall-clock minutes of one run, from the start of its process to its exit, with as many runs at a time as its
+  command says.
+
+A target is reached late if it took more steps than are named with it. Published figures are returns of other
+libraries' PPO; their environments' versions, settings and protocols differ:
 """
-COLUMNS = ["task", "steps", "seeds", "return", "target", ""]
+COLUMNS = ["task", "steps", "seeds", "min", "last", "best", "avg", "target", ""]
 
 
 def markdown(table: Mapping[str, ComparedRow], notes: Mapping[str, str]) -> str:
@@ -32,7 +41,10 @@ def markdown(table: Mapping[str, ComparedRow], notes: Mapping[str, str]) -> str:
     lines = [
         *HEADER.splitlines(),
         "",
-        *(f"- {source}: {description}" for source, description in SOURCES.items()),
+        *(
+            f"- {name}: {source.runs}; {PROTOCOLS[source.protocol]}; {source.versions}"
+            for name, source in SOURCES.items()
+        ),
         "",
         _count_targets(table),
         "",
@@ -67,12 +79,17 @@ def _count_targets(table: Mapping[str, ComparedRow]) -> str:
 def _cells(label: str, row: ComparedRow) -> list[str]:
     """Returns the cells of one row, in the order of the columns."""
     verdict = "late" if row["verdict"].startswith("reached, but") else row["verdict"]
+    target = task_of(row).target
+    averaged = row.get("averaged")
     return [
         f"[{label}]",
         short_steps(row["steps"]),
         str(len(row["returns"])),
-        _mean(row, decimals=0 if abs(row["mean"]) >= 1000 else 1),
-        _format_figure(task_of(row).target),
+        f"{row['seconds'] / 60:.1f}" if row["seconds"] else "",
+        _interval(row["returns"]),
+        _short(_best(row)),
+        _short(float(np.mean(averaged))) if averaged else "",
+        f"{target.mean:g}" if target else "",
         f"**{verdict.partition(',')[0]}**" if verdict.startswith("MISSED") else verdict,
     ]
 
@@ -109,13 +126,36 @@ def _returns(row: ComparedRow) -> list[str]:
         + (f", from {min(returns):.1f} to {max(returns):.1f}." if len(returns) > 1 else ".")
     ]
     if figures:
-        texts = (f"{source} {_format_figure(figure)}" for source, figure in figures.items())
-        lines.append(f"Published: {', '.join(texts)}.")
+        texts = (
+            f"{source} {_format_figure(figure)} ({SOURCES[source].protocol})"
+            for source, figure in figures.items()
+        )
+        lines.append(f"Published: {'; '.join(texts)}.")
         lines.append(f"As good as: {', '.join(row['as_good_as']) or 'none of them'}.")
     if row["verdict"]:
         target = _format_figure(task_of(row).target)
         lines.append(f"Target {target}: {row['verdict'].replace('MISSED', '**MISSED**')}.")
     return lines
+
+
+def _interval(returns: Sequence[float]) -> str:
+    """Returns the interquartile mean of the seeds' returns [S], and its 95 % interval."""
+    scores = np.array(returns)
+    middle = _short(float(interquartile_mean(scores)))
+    if len(scores) < 2:
+        return middle
+    low, high = bootstrap_interval(scores)
+    return f"{middle} [{_short(low)}, {_short(high)}]"
+
+
+def _best(row: ComparedRow) -> float:
+    """Returns the mean of each seed's best evaluation; of old rows, of the last one."""
+    curves = row["curves"]["returns"] if "curves" in row else [[one] for one in row["returns"]]
+    return float(np.mean([max(curve) for curve in curves]))
+
+
+def _short(number: float) -> str:
+    return f"{number:.{0 if abs(number) >= 1000 else 1}f}"
 
 
 def _mean(row: ComparedRow, decimals: int = 1) -> str:

@@ -27,12 +27,14 @@ class _Row(TypedDict):
 class Row(_Row, total=False):
     """A row of results.json: statistics over the seeds of one preset.
 
-    `returns` are those of the last evaluations. `own_target` replaces the environment's target, or
+    `returns` are those of the last evaluations, `averaged` those of the averaged weights then, where
+    there are any. `own_target` replaces the environment's target, or
     removes it if it is None. Old rows have no preset and no curves.
     """
 
     preset: str
     curves: Curves
+    averaged: list[float]
     own_target: float | None
 
 
@@ -59,7 +61,7 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
     steps = sorted(set.intersection(*(set(curve) for curve in curves)))
     returns = [curve[steps[-1]] for curve in curves]
     whole = [run.seconds for run in runs if not run.resumed]
-    return {
+    row: Row = {
         "preset": preset,
         "env": runs[0].env,
         "steps": steps[-1],
@@ -74,6 +76,10 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
         },
         "command": command,
     }
+    averaged = [run.averaged for run in runs if run.averaged is not None]
+    if len(averaged) == len(runs):
+        row["averaged"] = [round(value, 3) for value in averaged]
+    return row
 
 
 def compare(row: Row) -> ComparedRow:

@@ -17,6 +17,8 @@ from pathlib import Path
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
+AVERAGED = "eval/averaged_return_mean"
+
 
 @dataclass(frozen=True)
 class Run:
@@ -25,6 +27,7 @@ class Run:
     Attributes:
       env: The environment.
       curve: Mean return of every evaluation, by environment steps.
+      averaged: That of the averaged weights at the last evaluation; None without any.
       seconds: Duration of its last process.
       resumed: Whether it was stopped before and resumed, so that `seconds` is not the whole.
       steps_per_second: Median training speed, in environment steps.
@@ -32,6 +35,7 @@ class Run:
 
     env: str
     curve: dict[int, float]
+    averaged: float | None
     seconds: float
     resumed: bool
     steps_per_second: float
@@ -100,6 +104,10 @@ def _read_run(path: Path, timing: Path) -> Run:
         curve={
             int(row["step"]): row["eval/return_mean"] for row in rows if "eval/return_mean" in row
         },
+        averaged=next(
+            (row[AVERAGED] for row in reversed(rows) if AVERAGED in row),
+            None,
+        ),
         **json.loads(timing.read_text()),
         steps_per_second=statistics.median(speeds),
     )

@@ -54,11 +54,21 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     assert row["command"] == "python scripts/results.py pendulum --seeds=3 --at-once=1"
     [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == ["[pendulum]", "100k", "3", "-166.7 ± 17.0", "-172.2 (100k)", "reached"]
+    assert cells == [
+        "[pendulum]",
+        "100k",
+        "3",
+        "0.3",
+        "-166.7 [-190.0, -150.0]",
+        "-166.7",
+        "",
+        "-172.2",
+        "reached",
+    ]
     assert "[pendulum]: #pendulum" in text.splitlines()
     for sentence in (
         "Pendulum-v1, 100,000 steps: -166.7 ± 17.0, from -190.0 to -150.0.",
-        "Published: CleanRL -1142 (8M), RL-Zoo -172.2 ± 104.2 (100k).",
+        "Published: CleanRL -1142 (8M) (training); RL-Zoo -172.2 ± 104.2 (100k) (last).",
         "As good as: CleanRL, RL-Zoo.",
         "Target -172.2 (100k): reached.",
     ):
@@ -191,5 +201,21 @@ def test_a_run_that_fails_keeps_its_row_and_the_others_are_written(monkeypatch, 
 def test_the_table_fits_a_screen():
     lines = (command.ROOT / "RESULTS.md").read_text().partition("\n## ")[0].splitlines()
     table = [line for line in lines if line.startswith("|")]
-    assert len(table) > 20 and max(map(len, table)) <= 100
+    assert len(table) > 20 and max(map(len, table)) <= 130
     assert len(set(map(len, table))) == 1  # Columns are aligned.
+
+
+def test_averaged_weights_have_a_column(monkeypatch, tmp_path):
+    for seed in range(5):
+        returns = [-300.0, -100.0, *[-200.0] * 7, -150.0 - 10 * seed]
+        write_run(tmp_path, "pendulum", "pendulum", returns, seed)
+        [metrics] = tmp_path.glob(f"pendulum-*/seed-{seed}/*/metrics.jsonl")
+        with metrics.open("a") as file:
+            file.write(
+                json.dumps({"step": 100_000, "eval/averaged_return_mean": -140.0 - seed}) + "\n"
+            )
+    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=5", "--at-once=1")
+    assert table["pendulum"]["averaged"] == [-140, -141, -142, -143, -144]
+    [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[4].startswith("-170.0 [-18") and cells[5:7] == ["-100.0", "-142.0"]

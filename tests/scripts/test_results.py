@@ -19,7 +19,7 @@ def test_writes_the_report_from_any_directory(tmp_path):
     process = run_script("--outdir=.", cwd=tmp_path)
     assert process.returncode == 0, process.stderr
     text = (tmp_path / "RESULTS.md").read_text()
-    assert "| [acrobot] |  500k |     2 | -75.0 ± 5.0 |" in text
+    assert "| [acrobot] |  500k |     2 | 1.6 | -75.0 [-80.0, -70.0] | -75.0 |" in text
     assert "Acrobot-v1, 500,000 steps: -75.0 ± 5.0, from -80.0 to -70.0." in text
 
 
