@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from agents.scripts.visualize import visualize as visualize
     from agents.settings.config_file import load_config as load_config
     from agents.vector.batch_env import BatchEnv as BatchEnv
-    from agents.vector.batch_env import make_batch_env as make_batch_env
+    from agents.vector.process_batch import make_batch_env as make_batch_env
     from agents.workers.external_process import ExternalProcess as ExternalProcess
 
 HOMES = {
@@ -91,7 +91,7 @@ HOMES = {
     "PPO": "agents.ppo.ppo",
     "load_config": "agents.settings.config_file",
     "load_policy": "agents.deployment.trained_policy",
-    "make_batch_env": "agents.vector.batch_env",
+    "make_batch_env": "agents.vector.process_batch",
     "plot": "agents.analysis.curves",
     "simulate": "agents.graph.simulation",
     "train": "agents.scripts.train",

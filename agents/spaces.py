@@ -141,6 +141,21 @@ def elements(space: Space, leaves: Leaves) -> Iterator[NestedArray]:
     return (pack(space, row) for row in zip(*columns, strict=True))
 
 
+def rows_of(space: Space, leaves: Leaves, mask: np.ndarray) -> np.ndarray:
+    """Returns a batch, leaves [B, ...], such that index i gives element i.
+
+    That is the array [B, ...] of a leaf space. Elements of Dict and Tuple spaces are an array of
+    objects [B], None where `mask`, bool [B], is not set.
+    """
+    if isinstance(space, LEAVES):
+        return leaves[0]
+    rows = np.full(len(mask), None, object)  # [B]
+    for row, one in enumerate(elements(space, leaves)):
+        if mask[row]:
+            rows[row] = one
+    return rows
+
+
 def _leaf_elements(space: Leaf, batch: np.ndarray) -> Iterator[NestedArray]:
     if isinstance(space, spaces.Discrete) or space.shape:
         return iter(batch)
@@ -162,6 +177,13 @@ def bounds(space: Leaf) -> tuple[Bound, Bound]:
         return 0, 1
     size = space.n if isinstance(space, spaces.Discrete) else space.nvec
     return space.start, space.start + size - 1
+
+
+def exceeds_float32(space: Leaf) -> bool:
+    """Whether a leaf has numbers that float32 rounds: a Box of float64, or of integers of 32 bits or more."""
+    kind, itemsize = space.dtype.kind, space.dtype.itemsize
+    is_wide = (kind in "iu" and itemsize >= 4) or (kind == "f" and itemsize > 4)
+    return isinstance(space, spaces.Box) and is_wide
 
 
 class UnknownSpace(spaces.Space[Any]):

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from agents.backends.gymnasium_backend import GymnasiumBackend
 from agents.types import EnvConstructor
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 
 
 class Backend(GymnasiumBackend):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agents.graph.mock_algorithm import MockAlgorithm as MockAlgorithm
     from agents.graph.simulation import simulate as simulate
     from agents.vector.batch_env import BatchEnv as BatchEnv
-    from agents.vector.batch_env import make_batch_env as make_batch_env
+    from agents.vector.process_batch import make_batch_env as make_batch_env
     from agents.workers.external_process import ExternalProcess as ExternalProcess
 
 HOMES = {
@@ -25,7 +25,7 @@ HOMES = {
     "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
     "MockAlgorithm": "agents.graph.mock_algorithm",
     "MockEnvironment": "agents.environments.mock_environment",
-    "make_batch_env": "agents.vector.batch_env",
+    "make_batch_env": "agents.vector.process_batch",
     "simulate": "agents.graph.simulation",
     "wrappers": "agents.environments",
 }

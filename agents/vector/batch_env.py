@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoAsyncCallError
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from agents.processes.resource_limits import explaining_limits
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
-from agents.spaces import pack
-from agents.vector.batch_hosts import available_cores, check_compatible, make_hosts
+from agents.spaces import pack, rows_of
+from agents.vector.batch_hosts import check_compatible, make_hosts
 from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
-from agents.vector.exchange import Exchange, SendRequest
+from agents.vector.exchange import Exchange, Pending, SendRequest
 from agents.vector.paced_rollout import PacedRollout
 from agents.vector.restarts import ALL, Restarts, failed_rows
-from agents.vector.watchdog import wait_until_ready
 from agents.workers.attachment import Attachment
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, HostFailure, LocalHost, raise_first
 from agents.workers.worker_host import close_hosts
 
 if TYPE_CHECKING:
-    from agents.types import Env, EnvConstructor, Info, NestedArray, Options
+    from agents.types import Env, Info, NestedArray, Options
     from agents.workers.environment_group import RowInfos
     from agents.workers.environment_handle import EnvironmentHandle
 
@@ -37,9 +35,10 @@ class BatchEnv(VectorEnv):
 
     Arrays that `step` and `reset` return are new and never change. Infos of the first and the last
     step of an episode are returned, as Gymnasium's vector environments do (`final_info`,
-    `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, leaves
-    [B, ...], with their mask `_final_obs` [B]. Numbers of `info_keys` are returned in every step,
-    float64 [B] with their masks; where an episode ended, they are those of its last step.
+    `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, an
+    array [B, ...], with their mask `_final_obs` [B]; for Dict and Tuple spaces an array of objects
+    [B], None where no episode ended. Numbers of `info_keys` are returned in every step, float64 [B]
+    with their masks; where an episode ended, they are those of its last step.
 
     Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
     and dictionaries of those): other values are strings, the first 200 characters of their `repr`.
@@ -104,6 +103,7 @@ class BatchEnv(VectorEnv):
         self._check_actions = ActionCheck(self.single_action_space, self.num_envs)
         self._exchange, self.wait_for = Exchange(hosts, blocking), wait_for
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
+        self._pending: tuple[str, Pending] | None = None
         self.layout = Layout(
             self.num_envs,
             self.single_observation_space,
@@ -147,15 +147,37 @@ class BatchEnv(VectorEnv):
           InvalidActionError: An action is not in the action space; no environment was stepped.
           ResetNeeded: An environment was not reset, at first or after a failure.
           EnvironmentFailure: An environment or its process failed; the batch must be reset.
+          ClosedEnvironmentError: The batch was closed.
         """
-        row_infos, block = self._step(actions)
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: NestedArray) -> None:
+        """Starts a step of all environments, for `step_wait`; see `step` for arguments and errors.
+
+        Environments of this process make their step here; those of others meanwhile.
+
+        Raises:
+          AlreadyPendingCallError: Another step was started, and not waited for.
+        """
+        self._begin_step(actions)
+
+    def step_wait(self) -> tuple[NestedArray, np.ndarray, np.ndarray, np.ndarray, Info]:
+        """Waits for the end of the step that `step_async` has started, and returns what `step` does.
+
+        Raises:
+          NoAsyncCallError: There is none; and `EnvironmentFailure` as `step`.
+        """
+        if self._pending is None:
+            raise NoAsyncCallError("Calling `step_wait` without `step_async` before.", "step")
+        row_infos, block = self._end_step()
         results = Results(self.layout, block)
         infos = self._batch_infos(row_infos)
         for key, numbers in results.info.items():
             infos[key], infos[f"_{key}"] = numbers, ~np.isnan(numbers)  # [B]
         if row_infos:
-            infos["final_obs"] = pack(self.single_observation_space, results.final_observ)
-            infos["_final_obs"] = results.terminated | results.truncated  # [B]
+            infos["_final_obs"] = done = results.terminated | results.truncated  # [B]
+            infos["final_obs"] = rows_of(self.single_observation_space, results.final_observ, done)
         if results.restarted is not None:
             infos["restarted"] = results.restarted  # [B]
         observ = pack(self.single_observation_space, results.observ)  # [B, ...]
@@ -170,14 +192,16 @@ class BatchEnv(VectorEnv):
         Returns:
           A new block, uint8 [size], that `layout` describes.
         """
-        return self._step(actions)[1]
+        self._begin_step(actions)
+        return self._end_step()[1]
 
     def start_rollout(self, steps: int) -> PacedRollout:
         """Starts a rollout of T steps for `turn`; before its end the batch can only be reset.
 
         Raises:
-          ResetNeeded: An environment was not reset, at first or after a failure.
+          ResetNeeded: See `step`.
         """
+        self._check_idle("start_rollout")
         check_reset(self._needs_reset)
         self._needs_reset[:] = True
         handle = functools.partial(self._handle_failures, "step")
@@ -219,6 +243,7 @@ class BatchEnv(VectorEnv):
             of range.
           EnvironmentFailure: An environment or its process failed; the batch must be reset.
         """
+        self._check_idle("reset")
         options = dict(options or {})
         mask = reset_mask(options.pop("reset_mask", None), indices, self.num_envs)  # [B]
         seeds = seed_list(seed, self.num_envs)  # [B]
@@ -226,10 +251,10 @@ class BatchEnv(VectorEnv):
         self._arrays.seed[:] = seeds
         if self.restarts:
             self.restarts.note_reset()
-        infos = self._request(
-            "reset", lambda host, started: host.send_reset(options or None, started)
-        )
-        self._needs_reset &= ~mask
+        needs_reset = self._needs_reset & ~mask  # [B]
+        self._begin("reset", lambda host, started: host.send_reset(options or None, started))
+        infos = self._end()
+        self._needs_reset = needs_reset
         self._latest = self._arrays.copy_results()  # uint8 [size]
         observ = Results(self.layout, self._latest).observ
         rows = slice(None) if indices is None else np.asarray(indices, int)
@@ -247,14 +272,26 @@ class BatchEnv(VectorEnv):
     def __iter__(self) -> Iterator[Env | EnvironmentHandle]:
         return (self[index] for index in range(self.num_envs))
 
+    @property
+    def np_random_seed(self) -> tuple[int | None, ...]:  # type: ignore[override]
+        """The seed of every environment's random numbers."""
+        return self.get_attr("np_random_seed")
+
+    @property  # type: ignore[misc]
+    def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
+        """The generators of the environments; only of those in this process."""
+        return self.get_attr("np_random")
+
     # Attributes of environments are of any type.
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of every environment; returns attributes as they are."""
+        self._check_idle("call")
         return tuple(host.ask("call", index, name, args, kwargs) for host, index in self._places)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Returns an attribute of every environment."""
+        self._check_idle("get_attr")
         return tuple(host.ask("get", index, name) for host, index in self._places)
 
     def set_attr(self, name: str, values: Any) -> None:
@@ -267,6 +304,7 @@ class BatchEnv(VectorEnv):
         Raises:
           ValueError: The number of values is not B.
         """
+        self._check_idle("set_attr")
         values = values if isinstance(values, list | tuple) else [values] * self.num_envs
         if len(values) != self.num_envs:
             raise ValueError(
@@ -287,12 +325,26 @@ class BatchEnv(VectorEnv):
         if self._block is not None:
             self._block.close()
 
-    def _step(self, actions: NestedArray) -> tuple[RowInfos, np.ndarray]:
-        """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
+    def _check_idle(self, action: str) -> None:
+        """Raises Gymnasium's error if the batch is closed, or its environments are being stepped."""
+        if self.closed:
+            raise ClosedEnvironmentError(f"Calling `{action}` after `close`; make a new batch.")
+        if self._pending:
+            raise AlreadyPendingCallError(
+                f"Calling `{action}` before `step_wait` has returned the step under way.", "step"
+            )
+
+    def _begin_step(self, actions: NestedArray) -> None:
+        self._check_idle("step")
         check_reset(self._needs_reset)
         for array, leaf in zip(self._arrays.action, self._check_actions(actions), strict=True):
             array[...] = leaf  # [B, ...]
-        infos = self._request("step", _send_step)
+        self._begin("step", _send_step)
+
+    def _end_step(self) -> tuple[RowInfos, np.ndarray]:
+        """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
+        infos = self._end()
+        self._needs_reset[:] = False
         self._note_infos(infos)
         self._latest = self._arrays.copy_results()  # uint8 [size]
         return infos, self._latest
@@ -301,14 +353,18 @@ class BatchEnv(VectorEnv):
         for _, info, final_info in infos:
             self.info_names.update(info, final_info or ())
 
-    def _request(self, action: str, send: SendRequest) -> RowInfos:
-        """Requests something of all hosts and returns the infos of rows that have any."""
-        needs_reset = self._needs_reset.copy()  # [B]
-        self._needs_reset[:] = True  # In case of any exception, including an interrupt.
-        infos, failures = self._exchange.request(action, send)
+    def _begin(self, action: str, send: SendRequest) -> None:
+        """Requests something of all hosts; all environments need a reset until `_end` returns."""
+        self._needs_reset[:] = True
+        self._pending = action, self._exchange.begin(action, send)
+
+    def _end(self) -> RowInfos:
+        """Waits for what was requested, and returns the infos of rows that have any."""
+        assert self._pending
+        (action, pending), self._pending = self._pending, None
+        infos, failures = self._exchange.end(pending)
         if failures or (self.restarts and action == "step"):
             infos += self._handle_failures(action, failures)
-        self._needs_reset = needs_reset
         return infos
 
     def _handle_failures(
@@ -338,60 +394,6 @@ class BatchEnv(VectorEnv):
                 info = {**info, "final_info": final_info}
             infos = self._add_info(infos, info, row)
         return infos
-
-
-def make_batch_env(
-    constructors: Sequence[EnvConstructor],
-    processes: int = 0,
-    timeout: float = 60.0,
-    info_keys: Sequence[str] = (),
-    start_timeout: float = 120.0,
-    restart_limit: int = 0,
-    restart_window: float = 600.0,
-    inline_share: bool = False,
-    wait_for: float = 1.0,
-) -> BatchEnv:
-    """Makes a batch of environments in worker processes, which start in parallel.
-
-    Args:
-      constructors: One per environment; anything that cloudpickle takes.
-      processes: Number of workers; 0 for the number of cores, and at most one per environment.
-      timeout: Seconds that a worker may take for one step or reset of its environments.
-      info_keys: See `BatchEnv`.
-      start_timeout: Seconds that a worker may take to start and to construct its environments.
-      restart_limit: See `BatchEnv`.
-      restart_window: See `BatchEnv`.
-      inline_share: Whether this process is one of the `processes`: it steps the last environments
-        itself while the workers step theirs. Nothing ends one of these that hangs.
-      wait_for: See `BatchEnv`.
-
-    Raises:
-      EnvironmentFailure: A worker could not construct its environments, or not be started at all
-        (`WorkerStartError`); all workers were closed.
-      ValueError: As `BatchEnv`.
-    """
-    processes = min(processes or available_cores(), len(constructors))
-    cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
-    parts = [range(start, stop) for start, stop in itertools.pairwise(cuts)]
-    own = parts.pop() if inline_share and parts else None
-    workers: list[ExternalProcess] = []
-    local: list[LocalHost] = []
-    try:
-        with explaining_limits(processes):
-            for part in parts:
-                made = constructors[part.start : part.stop]
-                workers.append(ExternalProcess(made, timeout, start_timeout, False, part.start))
-            if own:  # Constructed while the workers construct theirs.
-                local.append(LocalHost(constructors[own.start : own.stop], own.start))
-            wait_until_ready([worker.host for worker in workers])
-            for worker in workers:
-                worker.wait_until_ready()
-            blocking = not workers
-            limits = restart_limit, restart_window
-            return BatchEnv([*workers, *local], blocking, info_keys, *limits, wait_for)
-    except BaseException:
-        close_hosts([*(worker.host for worker in workers), *local])
-        raise
 
 
 def _send_step(host: Host, started: float) -> None:

@@ -68,5 +68,5 @@ def check_compatible(descriptions: Sequence[Description]) -> None:
             if space != expected:
                 raise ValueError(
                     f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
-                    f"that of environment 0 is {expected}."
+                    f"that of environment 0 is {expected}. There is no observation_mode 'different'."
                 )

@@ -29,7 +29,13 @@ class ActionCheck:
 
     def __call__(self, actions: NestedArray) -> Leaves:
         """Returns the leaves [B, ...] of actions; see `checked_actions`."""
-        leaves = flatten(self._space, actions)
+        try:
+            leaves = flatten(self._space, actions)
+        except (LookupError, TypeError, ValueError):
+            raise InvalidActionError(
+                f"Actions of type {type(actions).__name__} for {self._space}: expected its structure, "
+                "of arrays with a row for each environment."
+            ) from None
         pairs = zip(leaves, self._leaves, strict=True)
         return [checked_actions(leaf, *known) for leaf, known in pairs]
 
@@ -130,8 +136,20 @@ def reset_mask(mask: np.ndarray | None, indices: Sequence[int] | None, num_envs:
 
 
 def _describe_wrong_shape(expected: tuple[int, ...], leaf: ArrayLike) -> str:
-    shapes = [np.shape(action) for action in leaf] if np.iterable(leaf) else []
+    if isinstance(leaf, dict) or not np.iterable(leaf):
+        return f"Actions of type {type(leaf).__name__}: expected an array {list(expected)}."
+    shapes = [_shape(action) for action in leaf]
     if len(shapes) != expected[0]:
         return f"A batch of {expected[0]} environments needs as many actions, got {len(shapes)}."
-    index = next(index for index, shape in enumerate(shapes) if shape != expected[1:])
-    return f"The action of environment {index} has shape {shapes[index]}, expected {expected[1:]}."
+    for index, shape in enumerate(shapes):
+        if shape != expected[1:]:
+            return f"The action of environment {index} has shape {shape}, expected {expected[1:]}."
+    return f"Actions of shape {np.shape(leaf)}, expected {expected}."
+
+
+def _shape(action: ArrayLike) -> tuple[int, ...] | str:
+    """The shape of an action; "ragged" where its rows have different ones."""
+    try:
+        return np.shape(action)
+    except ValueError:
+        return "ragged"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agents import stop_signals
 from agents.errors import EnvironmentFailure
@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 SendRequest: TypeAlias = Callable[[Host, float], None]
 
 _PAUSE_SECONDS = 0.002
+
+
+class Pending(NamedTuple):
+    """A request that was sent.
+
+    Attributes:
+      hosts: Those that have not replied.
+      infos: The infos of rows whose host has replied, where they have any.
+      failures: Hosts that have failed.
+      look: Looks for hosts that keep the others waiting.
+    """
+
+    hosts: list[Host]
+    infos: RowInfos
+    failures: list[HostFailure]
+    look: Callable[[], None]
 
 
 class Exchange:
@@ -44,18 +60,17 @@ class Exchange:
             self.rows[host] = range(start, start + host.num_envs)
         self.watchdog = Watchdog(self.rows)
 
-    def request(self, action: str, send: SendRequest) -> tuple[RowInfos, list[HostFailure]]:
-        """Sends a request to all hosts and receives the reply of each, even after failures.
+    def begin(self, action: str, send: SendRequest) -> Pending:
+        """Sends a request to all hosts, even after failures.
 
-        Otherwise the reply of another host would be left unread. However many hosts do not reply,
-        they fail together, a deadline after the start of the request.
+        If blocking, each of them replies before the next one gets it.
 
         Args:
           action: What is requested, a word for warnings.
           send: Sends the request to a host.
 
         Returns:
-          The infos of rows that have any, and the failures.
+          What `end` takes.
         """
         infos: RowInfos = []
         failures: list[HostFailure] = []
@@ -78,9 +93,21 @@ class Exchange:
                 failures.append(HostFailure(host, self.rows[host], error))
         if late:
             self._send_late(late, send, started, pending, failures)
-        for host in pending:
+        return Pending(pending, infos, failures, look)
+
+    def end(self, pending: Pending) -> tuple[RowInfos, list[HostFailure]]:
+        """Receives the reply of each host, even after failures.
+
+        Otherwise the reply of another host would be left unread. However many hosts do not reply,
+        they fail together, a deadline after the start of the request.
+
+        Returns:
+          The infos of rows that have any, and the failures.
+        """
+        infos, failures = pending.infos, pending.failures
+        for host in pending.hosts:
             try:
-                infos += host.receive(look)
+                infos += host.receive(pending.look)
             except EnvironmentFailure as error:
                 failures.append(HostFailure(host, self.rows[host], error))
         return infos, sorted(failures, key=lambda failure: failure.rows.start)

@@ -171,7 +171,8 @@ def test_action_masks_are_observed(my_wrappers, env_backend):
             observ, _, _, truncated, infos = envs.step(np.zeros(2, int))
         assert truncated.all()
         np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)
-        np.testing.assert_array_equal(infos["final_obs"]["action_mask"], [[0, 1]] * 2)
+        for final_obs in infos["final_obs"]:
+            np.testing.assert_array_equal(final_obs["action_mask"], [0, 1])
     with pytest.raises((ValueError, EnvironmentFailure), match="must hold 'action_mask'"):
         with make(**settings) as envs:
             envs.reset()

@@ -7,7 +7,7 @@ import pytest
 
 from agents.environments.registration import find_spec, make_env
 from agents.errors import UsageError
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 
 pytestmark = pytest.mark.skipif(
     not (importlib.util.find_spec("dm_control") and importlib.util.find_spec("shimmy")),

@@ -14,7 +14,7 @@ from agents.errors import UsageError
 from agents.settings.config_file import load_config, preset_names
 from agents.settings.entry_points import load_function
 from agents.spaces import flatten, leaf_spaces
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 
 PACKAGES = {
     "half_cheetah_bullet": ["pybullet", "pybullet_envs_gymnasium"],

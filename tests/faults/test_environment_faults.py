@@ -16,7 +16,7 @@ from agents.errors import (
     WorkerDiedError,
     WorkerTimeoutError,
 )
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.environments.test_data_check import BAD_STEPS
 from tests.faults.figures import record
 from tests.faults.processes import holdings

@@ -14,7 +14,7 @@ import pytest
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.storage.run_directory import RunDirectory
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from agents.vector.restarts import Restarts
 from tests.faults.figures import record
 from tests.faults.processes import holdings

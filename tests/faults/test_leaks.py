@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agents.errors import EnvironmentFailure
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faults.figures import record
 from tests.faults.processes import holdings, resident_bytes
 from tests.faulty_toys import CommandedEnv

@@ -12,7 +12,7 @@ from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faults.figures import record
 
 SCORE = 450

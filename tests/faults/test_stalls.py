@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from agents.errors import EnvironmentFailure, WorkerTimeoutError
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faults.figures import record
 
 NUM_ENVS, TIMEOUT, STALL_SECONDS, PERCENT = 4, 0.05, 0.1, 1

@@ -5,7 +5,8 @@ import contextlib
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 
 BACKENDS = ["process", "inline", "gymnasium"]
 

@@ -25,7 +25,7 @@ from agents.graph.simulation import simulate
 from agents.graph.turn import Turn
 from agents.ppo.ppo import PPO
 from agents.settings.config_file import load_config
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faulty_toys import CommandedEnv, FaultyEnv
 from tests.toys import MIXED_ACTIONS, MIXED_OBSERVATIONS, BanditEnv, CueEnv, RandomEnv
 

@@ -7,7 +7,7 @@ import pytest
 
 from agents.processes.spare_worker import SpareWorker
 from agents.processes.spawner import end_workers
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faults.processes import children
 from tests.faulty_toys import CommandedEnv
 

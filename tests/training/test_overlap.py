@@ -22,7 +22,8 @@ from agents.training.iteration import Iteration
 from agents.training.learner import Learner
 from agents.training.overlap import Overlap
 from agents.training.training_loop import training_loop
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 from tests.faulty_toys import FaultyEnv
 from tests.toys import FORCE, UNBOUNDED, RandomEnv
 from tests.training.learners import IMAGE, TINY, make_learner, make_random_env

@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import gc
 import sys
 import time
@@ -9,17 +10,23 @@ import hypothesis
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
+from gymnasium.error import (
+    AlreadyPendingCallError,
+    ClosedEnvironmentError,
+    NoAsyncCallError,
+    ResetNeeded,
+)
 from gymnasium.vector import AutoresetMode, VectorEnv
 from hypothesis import strategies
 
 from agents.environments import wrappers
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError, InvalidActionError
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 from agents.workers.external_process import ExternalProcess
 from tests.faulty_toys import CommandedEnv
-from tests.toys import THREE_CHOICES, TWO_CHOICES, CountingEnv
+from tests.toys import COUNTS, THREE_CHOICES, TWO_CHOICES, CountingEnv, RandomEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -165,7 +172,7 @@ def test_invalid_resets_raise_and_reset_nothing(playground, kwargs, message):
         ([0, 0, 100], "action 100 of environment 2 is not in Discrete"),
         ([0, -3, 101], "action -3 of environment 1"),
         ([0, 0], "3 environments needs as many actions, got 2"),
-        (0, "needs as many actions"),
+        (0, "expected an array"),
         ([0, [1, 2], 0], r"action of environment 1 has shape \(2,\), expected \(\)"),
         ([[0], [0], [0]], r"action of environment 0 has shape \(1,\), expected \(\)"),
         ([0.5, 0, 0], "float64"),
@@ -300,7 +307,7 @@ def test_processes_and_environments_can_be_stepped_one_after_another():
 
 
 def test_as_many_processes_as_cores_and_no_more_than_environments(monkeypatch):
-    monkeypatch.setattr("agents.vector.batch_env.available_cores", lambda: 3)
+    monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 3)
     with contextlib.closing(make_batch_env([CommandedEnv] * 2)) as batch:
         assert len(batch._hosts) == 2
     with contextlib.closing(make_batch_env([CommandedEnv] * 7)) as batch:
@@ -314,3 +321,106 @@ def test_eight_workers_start_quickly():
     seconds = time.monotonic() - start
     batch.close()
     assert seconds < 20  # Less than one on an idle machine; other load must not fail this.
+
+
+# Gymnasium's interface.
+
+
+def test_seeds_are_those_of_the_environments(backend):
+    with batch_of([CommandedEnv] * 3, backend) as batch:
+        batch.reset(seed=7)
+        assert batch.np_random_seed == (7, 8, 9)
+        batch.reset()
+        assert batch.np_random_seed == (7, 8, 9)
+        batch.reset(seed=[1, None, 5])
+        assert batch.np_random_seed == (1, 8, 5)
+
+
+def test_steps_are_started_and_waited_for(backend):
+    constructors = [CommandedEnv] * 2
+    with batch_of(constructors, backend) as batch, batch_of(constructors, "inline") as other:
+        batch.reset(seed=0), other.reset(seed=0)
+        with pytest.raises(NoAsyncCallError, match="step_async"):
+            batch.step_wait()
+        for actions in ([0, 0], [0, CommandedEnv.END], [0, 0]):
+            batch.step_async(actions)
+            for call in (
+                lambda: batch.step([0, 0]),
+                lambda: batch.step_async([0, 0]),
+                batch.reset,
+                lambda: batch.call("reset"),
+                lambda: batch.get_attr("actions"),
+                lambda: batch.set_attr("actions", []),
+                lambda: batch.start_rollout(2),
+            ):
+                with pytest.raises(AlreadyPendingCallError, match="step_wait"):
+                    call()
+            np.testing.assert_equal(batch.step_wait(), other.step(actions))
+        with pytest.raises(InvalidActionError):
+            batch.step_async([0])
+        batch.step([0, 0])
+
+
+def test_a_step_under_way_does_not_keep_a_batch_open(backend):
+    with batch_of([CommandedEnv] * 2, backend) as batch:
+        batch.reset()
+        batch.step_async([0, 0])
+
+
+def test_a_closed_batch_says_so(backend):
+    with batch_of([CommandedEnv] * 2, backend) as batch:
+        batch.reset()
+        batch.close()
+        for call in (
+            lambda: batch.step([0, 0]),
+            lambda: batch.step_async([0, 0]),
+            batch.reset,
+            lambda: batch.call("render"),
+            lambda: batch.get_attr("actions"),
+            lambda: batch.set_attr("actions", []),
+            lambda: batch.np_random_seed,
+        ):
+            with pytest.raises(ClosedEnvironmentError, match="after `close`"):
+                call()
+
+
+@pytest.mark.parametrize(
+    "space",
+    [COUNTS, spaces.Tuple([COUNTS["pair"][0], spaces.Discrete(100)])],
+    ids=["dict", "tuple"],
+)
+def test_final_observations_are_those_of_the_environments(space, backend):
+    constructors = [
+        functools.partial(CountingEnv, [(length, "terminated")], space) for length in (2, 3, 2)
+    ]
+    with batch_of(constructors, backend) as batch:
+        batch.reset()
+        batch.step(batch.action_space.sample())
+        *_, infos = batch.step(batch.action_space.sample())
+        np.testing.assert_array_equal(infos["_final_obs"], [True, False, True])
+        assert infos["final_obs"].shape == (3,) and infos["final_obs"][1] is None
+        for row in (0, 2):
+            assert batch.single_observation_space.contains(infos["final_obs"][row])
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [0, None, {"a": 0, "b": 1}, [[0], [1]], [[0, 1], [2]], "ab", np.zeros((2, 2)), [None, None]],
+    ids=str,
+)
+def test_actions_of_any_type_are_refused_by_one_message(actions):
+    with batch_of([CommandedEnv] * 2, "inline") as batch:
+        batch.reset()
+        with pytest.raises(InvalidActionError):
+            batch.step(actions)
+        batch.step([0, 0])
+
+
+@pytest.mark.parametrize("actions", [0, [0, 1], {"steer": [0, 1]}, ({}, {}), None], ids=str)
+def test_actions_of_another_structure_are_refused_by_one_message(actions):
+    space = spaces.Dict(steer=spaces.Discrete(2), gear=spaces.Discrete(3))
+    env = RandomEnv(action_space=space)
+    batch = BatchEnv([env, env], blocking=True)
+    batch.reset()
+    with pytest.raises(InvalidActionError, match="steer"):
+        batch.step(actions)

@@ -9,7 +9,7 @@ import cloudpickle
 import gymnasium
 import pytest
 from gymnasium import spaces
-from gymnasium.error import ResetNeeded
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 
 from agents.errors import (
     EnvironmentFailure,
@@ -17,7 +17,8 @@ from agents.errors import (
     WorkerDiedError,
     WorkerTimeoutError,
 )
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 from agents.workers.external_process import ExternalProcess
 from tests.faulty_toys import CommandedEnv
 
@@ -201,7 +202,7 @@ def test_closing_ends_the_processes_and_can_be_repeated():
     batch.close()
     batch.close()
     assert not pids & children()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ClosedEnvironmentError, match="close"):
         batch.reset()
 
 

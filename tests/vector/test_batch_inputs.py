@@ -48,7 +48,7 @@ def test_bounds_are_inclusive_and_finite(space):
         ([0, 0, 6], DISCRETE, "action 6 of environment 2 is not in Discrete"),
         ([0, -3, 9], DISCRETE, "action -3 of environment 1"),
         ([0, 0], DISCRETE, "3 environments needs as many actions, got 2"),
-        (0, DISCRETE, "needs as many actions, got 0"),
+        (0, DISCRETE, r"Actions of type int: expected an array \[3\]"),
         ([0, [1, 2], 0], DISCRETE, r"action of environment 1 has shape \(2,\), expected \(\)"),
         (
             np.zeros((3, 1), int),

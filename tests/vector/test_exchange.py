@@ -14,7 +14,7 @@ from agents.errors import (
     WorkerDiedError,
     WorkerTimeoutError,
 )
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.

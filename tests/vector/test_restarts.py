@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from agents.errors import EnvironmentFailure, EnvironmentRaisedError, InvalidDataError
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv, FaultyEnv
 

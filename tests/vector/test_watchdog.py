@@ -7,7 +7,7 @@ import cloudpickle
 import pytest
 
 from agents.vector import watchdog as watchdogs
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from agents.vector.watchdog import Watchdog
 from tests.faulty_toys import CommandedEnv
 

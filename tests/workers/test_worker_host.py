@@ -25,7 +25,7 @@ from agents.shared_memory import channel as channels
 from agents.shared_memory.plain_messages import dumps
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import SharedBlock
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 from agents.workers import worker
 from agents.workers.attachment import Attachment
 from agents.workers.worker_host import WorkerHost

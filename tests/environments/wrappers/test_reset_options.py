@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 
 from agents.environments.wrappers import ResetOptions
-from agents.vector.batch_env import make_batch_env
+from agents.vector.process_batch import make_batch_env
 
 
 class Starts(gymnasium.Env):
