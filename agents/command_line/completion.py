@@ -29,7 +29,7 @@ _VALUES: dict[str, Values] = {
     "sweep": FOLDERS,
     "algorithm": tuple(ALGORITHMS),
     "network": NETWORKS,
-    "checkpoint": ("best", "last"),
+    "checkpoint": ("averaged", "best", "last"),
 }
 # Options whose values may be paths of files, too. bash completes files wherever it knows no words.
 _FILES = ("--config", "--space")

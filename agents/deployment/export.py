@@ -71,8 +71,11 @@ def export_policy(
     path = run.checkpoint(checkpoint)
     spaces = run_spaces(run)
     policy = restore_policy(run, *spaces, checkpoint)
-    function = PolicyFunction(policy, *spaces)
-    metadata = _metadata(run, int(path.name.rpartition("-")[2]), format, function, *spaces)
+    if format == "tflite":  # Has no arithmetic of float64.
+        policy.inputs.round_to_float32()
+    function = PolicyFunction(policy, spaces[1])
+    acting_spaces = policy.inputs.acting_space, spaces[1]
+    metadata = _metadata(run, int(path.name.rpartition("-")[2]), format, function, *acting_spaces)
     outdir.parent.mkdir(parents=True, exist_ok=True)
     # Complete or not there at all.
     with tempfile.TemporaryDirectory(dir=outdir.parent, prefix=f"{outdir.name}.") as folder:

@@ -41,7 +41,6 @@ class PolicyFunction(tf.Module):
     def __init__(
         self,
         policy: Policy,
-        observation_space: Space,
         action_space: Space,
         deterministic: bool = True,
     ):
@@ -49,12 +48,12 @@ class PolicyFunction(tf.Module):
 
         Args:
           policy: The policy, with its weights.
-          observation_space: The space that the policy was made for.
           action_space: The space that the policy was made for.
           deterministic: Whether to take the mode of the distributions.
         """
         super().__init__()
         self._policy, self._deterministic = policy, deterministic
+        observation_space = policy.inputs.acting_space
         self._spaces = observation_space, action_space
         # A module saves the variables that its attributes hold.
         self._saved_variables = list(policy.variables().values())
@@ -95,9 +94,9 @@ class PolicyFunction(tf.Module):
         return {**actions, **{f"next_{spec.name}": state for spec, state in pairs}}
 
 
-def graph_of(policy: Policy, observation_space: Space, action_space: Space) -> bytes:
+def graph_of(policy: Policy, action_space: Space) -> bytes:
     """Encodes the graph from observations to actions as a `GraphDef`, to look at."""
-    function = PolicyFunction(policy, observation_space, action_space)
+    function = PolicyFunction(policy, action_space)
     encoded: bytes = function.call.get_concrete_function().graph.as_graph_def().SerializeToString()
     return encoded
 

@@ -134,7 +134,7 @@ def record_film(source: Source, seed: int, path: Path) -> None:
 
         spaces = fitting_spaces(source, envs)
         policy = Policy(*spaces, config)
-        actor = TrainedPolicy(policy, *spaces, config)
+        actor = TrainedPolicy(policy, spaces[1], config)
         max_steps = round(SCENE_SECONDS * envs.get_attr("frame_rate")[0])
         for step, checkpoint in film_scenes(run):
             if checkpoint:

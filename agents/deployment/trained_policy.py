@@ -14,11 +14,13 @@ from agents.deployment.policy_function import PolicyFunction
 from agents.deployment.space_json import load_spaces
 from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
+from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy
 from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, flatten, pack
 from agents.storage.checkpoint import restore
+from agents.storage.checkpoint_files import AVERAGED
 from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
@@ -41,20 +43,18 @@ class TrainedPolicy:
     takes and returns the state. Policies without memory may be called by several threads at once.
 
     Attributes:
-      observation_space: Space of one observation.
+      observation_space: Space of one observation, without what only the value function got.
       action_space: Space of one action.
       config: The configuration that the policy was trained with.
       recurrent: Whether actions depend on earlier observations, too.
     """
 
-    def __init__(
-        self, policy: Policy, observation_space: Space, action_space: Space, config: Config
-    ):
-        """Wraps a policy for these spaces."""
-        self.observation_space, self.action_space = observation_space, action_space
+    def __init__(self, policy: Policy, action_space: Space, config: Config):
+        """Wraps a policy for actions of this space."""
+        self.observation_space, self.action_space = policy.inputs.acting_space, action_space
         self.config = config
         self._functions = {
-            deterministic: PolicyFunction(policy, observation_space, action_space, deterministic)
+            deterministic: PolicyFunction(policy, action_space, deterministic)
             for deterministic in (True, False)
         }
         function = self._functions[True]
@@ -189,7 +189,8 @@ def load_policy(run: RunDirectory | str | Path, checkpoint: str | int = "last") 
 
     Args:
       run: A run with checkpoints, or its folder.
-      checkpoint: `last`, `best`, or the step of one that was kept.
+      checkpoint: `last`, `best`, `averaged` (the averaged weights in the last one), or the step of
+        one that was kept.
 
     Raises:
       UsageError: There is no such run or checkpoint, it does not fit the run's configuration or the
@@ -199,7 +200,8 @@ def load_policy(run: RunDirectory | str | Path, checkpoint: str | int = "last") 
     with quiet_tensorflow():
         tf.config.list_logical_devices()  # Looks for GPUs; otherwise the first operation would.
     spaces = run_spaces(run)
-    return TrainedPolicy(restore_policy(run, *spaces, str(checkpoint)), *spaces, run.load_config())
+    policy = restore_policy(run, *spaces, str(checkpoint))
+    return TrainedPolicy(policy, spaces[1], run.load_config())
 
 
 def restore_policy(
@@ -214,7 +216,9 @@ def restore_policy(
     with refusing_modules_in(run.path, run.path.parent):
         check_entry_points(config)
     policy = Policy(observation_space, action_space, config)
-    restore(run.checkpoint(checkpoint), policy.variables())
+    is_averaged = checkpoint == AVERAGED
+    variables = averaged_variables(policy) if is_averaged else policy.variables()
+    restore(run.checkpoint(checkpoint), variables)
     return policy
 
 

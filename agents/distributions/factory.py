@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
+import numpy as np
 from gymnasium import spaces
 
 from agents.distributions.bernoulli import ParametricBernoulli
@@ -13,6 +15,7 @@ from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.distributions.parametric_distribution import ParametricDistribution
 from agents.distributions.squashed_gaussian import ParametricSquashedGaussian
+from agents.environments.action_bounds import center_and_scale, far_from_unit
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config import Config
 from agents.settings.entry_points import call, load_function
@@ -29,8 +32,8 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
     Args:
       space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested
         or not.
-      config: `policy`, `state_dependent_std`, `initial_log_std` and `divide_initial_std` determine
-        the distribution over a Box; `noise_correlation` requires Gaussian distributions. If
+      config: `policy`, `state_dependent_std`, `initial_log_std`, `divide_initial_std` and
+        `scale_actions` determine the distribution over a Box; `noise_correlation` requires Gaussian distributions. If
         `policy` is an entry point, its function makes the distribution from Box and configuration.
 
     Raises:
@@ -63,7 +66,8 @@ def _leaf_distribution(
         return _users_distribution(space, config)
     initial_log_std = _initial_log_std(space, config)
     if config.policy == "gaussian":
-        return ParametricGaussian(space, initial_log_std, config.state_dependent_std)
+        scaled = scaled_dimensions(space, config.scale_actions)
+        return ParametricGaussian(space, initial_log_std, config.state_dependent_std, scaled)
     if not space.is_bounded():
         raise UnsupportedSpaceError(
             f"policy '{config.policy}' needs finite bounds, got the action space {space}.\n"
@@ -72,6 +76,16 @@ def _leaf_distribution(
     if config.policy == "beta":
         return ParametricBeta(space)
     return ParametricSquashedGaussian(space, initial_log_std, config.state_dependent_std)
+
+
+def scaled_dimensions(
+    space: spaces.Box, scale_actions: Literal["auto", "always", "never"]
+) -> np.ndarray:
+    """Returns which dimensions of a Gaussian's actions are scaled, bool [*space.shape]."""
+    if scale_actions == "auto":
+        return far_from_unit(space)
+    is_scaled: np.ndarray = np.isfinite(center_and_scale(space)[1]) & (scale_actions == "always")
+    return is_scaled
 
 
 def _users_distribution(space: spaces.Box, config: Config) -> ParametricDistribution:

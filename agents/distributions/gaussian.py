@@ -11,10 +11,11 @@ from gymnasium import spaces
 
 from agents.distributions.box import to_box
 from agents.distributions.parametric_distribution import Parameter, reject_mask
+from agents.environments.action_bounds import center_and_scale
 
 
 class Gaussian:
-    """Diagonal Gaussian distributions; samples are float32 [..., A], in units of the action.
+    """Diagonal Gaussian distributions; samples are float32 [..., A], in units of the action, or of its scale.
 
     Attributes:
       mean: float32 [..., A].
@@ -69,13 +70,17 @@ class Gaussian:
 class ParametricGaussian:
     """Diagonal Gaussian distributions over a Box that network outputs parametrize.
 
-    Actions are clipped to the bounds of the Box for the environment.
+    For the environment, samples are scaled where asked for, and clipped to the bounds of the Box.
     """
 
     mask_size = 0
 
     def __init__(
-        self, space: spaces.Box, initial_log_std: float = 0.0, state_dependent_std: bool = False
+        self,
+        space: spaces.Box,
+        initial_log_std: float = 0.0,
+        state_dependent_std: bool = False,
+        scaled: np.ndarray | None = None,
     ):
         """Initializes the parameters.
 
@@ -83,8 +88,14 @@ class ParametricGaussian:
           space: Box of A floats, of any shape, with or without bounds.
           initial_log_std: Logarithm of the standard deviation before training.
           state_dependent_std: Whether the standard deviation depends on the observation.
+          scaled: bool [*space.shape], the dimensions whose samples in [-1, 1] become the actions
+            between the bounds, which are finite; by default none.
         """
-        self._space = space
+        self._space, self._scaling = space, None
+        if scaled is not None and scaled.any():
+            center, scale = center_and_scale(space)
+            pair = np.where(scaled, center, 0.0), np.where(scaled, scale, 1.0)
+            self._scaling = tuple(part.reshape(-1).astype(space.dtype) for part in pair)  # [A] each
         self.noise_size = int(np.prod(space.shape))
         self.parameters = gaussian_parameters(self.noise_size, initial_log_std, state_dependent_std)
 
@@ -106,7 +117,10 @@ class ParametricGaussian:
         return generator.normal([*batch_shape, self.noise_size])
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
-        """Clips samples [..., A] to the bounds: [..., *shape] of the space's dtype."""
+        """Scales and clips samples [..., A]: [..., *shape] of the space's dtype."""
+        if self._scaling:
+            center, scale = self._scaling
+            sample = center + scale * tf.cast(sample, self._space.dtype)  # [..., A]
         return to_box(self._space, sample)
 
 

@@ -15,6 +15,7 @@ from gymnasium import spaces
 from agents.distributions.box import to_box
 from agents.distributions.gaussian import Gaussian, gaussian_parameters
 from agents.distributions.parametric_distribution import reject_mask
+from agents.environments.action_bounds import center_and_scale
 
 # Approximation of the logistic distribution by a mixture of eight zero-mean Gaussians: weights and
 # inverse standard deviations. The error of the cumulative distribution function is below 3e-9
@@ -137,13 +138,11 @@ class ParametricSquashedGaussian:
           state_dependent_std: Whether the standard deviation depends on the observation.
         """
         self._space = space
-        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
-        # Halved before they are added, since low + high can overflow.
-        self._center, self._scale = low / 2 + high / 2, high / 2 - low / 2  # [A]
+        self._center, self._scale = (part.reshape(-1) for part in center_and_scale(space))  # [A]
         # A dimension with a single possible value has no density; its term is omitted, so that the
         # others stay finite.
         self._log_scale = np.log(np.where(self._scale > 0, self._scale, 1.0)).astype(np.float32)
-        self.noise_size = len(low)
+        self.noise_size = len(self._scale)
         self.parameters = gaussian_parameters(self.noise_size, initial_log_std, state_dependent_std)
 
     def distribution(

@@ -91,6 +91,11 @@ class Algorithm(Actor):
     policy: Policy
     steps: tf.Variable
 
+    @property
+    def averaged_policy(self) -> Policy | None:
+        """A policy with averaged weights, which is evaluated, too; None without one."""
+        return None
+
     @abc.abstractmethod
     def train(self, rollout: Rollout) -> Report:
         """Learns from a rollout, as an operation of the graph, and counts its `steps`."""

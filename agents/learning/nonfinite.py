@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import tensorflow as tf
 
 from agents.learning.reduction import Reducer
 from agents.types import NestedTensor
 
-# By name a number that is not finite, float32 [], and its index, int32 [].
+# By name a number that is not finite, float [], and its index, int32 [].
 Found = dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -28,9 +30,9 @@ def find_nonfinite(
       done: bool [T, B].
       sample: Structure [T, B, ...] of the policy's samples.
       loss: float32 [].
-      observ: float32 [T, B, O]; None for observations without numbers: images are integers.
-      final_observ: float32 [T, B, O], checked where `done`.
-      last_observ: float32 [B, O], the observations after the rollout.
+      observ: float [T, B, O]; None for observations without numbers: images are integers.
+      final_observ: float [T, B, O], checked where `done`.
+      last_observ: float [B, O], the observations after the rollout.
       gradient: float32 [], the norm of the gradients.
 
     Returns:
@@ -41,7 +43,8 @@ def find_nonfinite(
     monitored = {"reward": reward, "action": tf.concat(samples, axis=-1)}  # [T, B], [T, B, A]
     if observ is not None and last_observ is not None:
         monitored["observ"] = tf.concat([observ, last_observ[None]], axis=0)  # [T + 1, B, O]
-        monitored["final_observ"] = tf.where(done[..., None], final_observ, 0.0)  # [T, B, O]
+        zeros = tf.zeros_like(final_observ)
+        monitored["final_observ"] = tf.where(done[..., None], final_observ, zeros)  # [T, B, O]
     monitored["loss"] = loss[None, None]  # [1, 1]
     if gradient is not None:
         monitored["gradient"] = gradient[None, None]  # [1, 1]
@@ -49,21 +52,26 @@ def find_nonfinite(
 
 
 def first_nonfinite(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the first NaN or infinity.
+    """Finds the first NaN or infinity, or number beyond the range of float32, which networks take.
 
     Args:
       values: float [T, B, ...].
 
     Returns:
-      That number, float32 [], and its index in the flat [T, B], int32 []; index -1 where all
-      numbers are finite.
+      That number, float [], and its index in the flat [T, B], int32 []; index -1 where all numbers
+      are finite.
     """
-    flat = tf.reshape(tf.cast(values, tf.float32), [-1])  # [T * B * ...]
-    bad = ~tf.math.is_finite(flat)  # [T * B * ...]
+    flat = tf.reshape(values, [-1])  # [T * B * ...]
+    bad = ~tf.math.is_finite(tf.cast(flat, tf.float32))  # [T * B * ...]
     first = tf.argmax(bad, output_type=tf.int32)  # []
     numbers_per_step = flat.shape[0] // (values.shape[0] * values.shape[1])
     index = tf.where(tf.reduce_any(bad), first // numbers_per_step, -1)
     return tf.gather(flat, first), index
+
+
+def describe(number: float) -> str:
+    """A number that `first_nonfinite` has found, for a message."""
+    return f"{number:g}" + (", which exceeds float32," if math.isfinite(number) else "")
 
 
 def nonfinite_of_all(found: Found, reducer: Reducer, num_envs: int) -> Found:

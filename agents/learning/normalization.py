@@ -59,7 +59,12 @@ class ObservNormalizer:
     """Scales features to mean 0 and standard deviation 1, and clips them."""
 
     def __init__(
-        self, size: int, clip: float, enabled: bool = True, reducer: Reducer = SINGLE_LEARNER
+        self,
+        size: int,
+        clip: float,
+        enabled: bool = True,
+        reducer: Reducer = SINGLE_LEARNER,
+        dtype: tf.DType = tf.float32,
     ):
         """Starts without data: features stay as they are until the first `update`.
 
@@ -68,18 +73,20 @@ class ObservNormalizer:
           clip: Largest magnitude of normalized features, in standard deviations.
           enabled: Whether to normalize at all.
           reducer: Combines the statistics of several learners.
+          dtype: Type of the features, float32, or float64 for what float32 would round.
         """
         self._clip, self._enabled = clip, enabled
         self._moments = RunningMoments(size, reducer)
         # Derived from the moments, so that acting takes two operations a step and not ten.
-        self._shift = tf.Variable(tf.zeros([size]), trainable=False)
-        self._scale = tf.Variable(tf.ones([size]), trainable=False)
+        self._shift = tf.Variable(tf.zeros([size], dtype), trainable=False)
+        self._scale = tf.Variable(tf.ones([size], dtype), trainable=False)
 
     def normalize(self, features: tf.Tensor) -> tf.Tensor:
-        """Normalizes features, float32 [..., O]."""
+        """Normalizes features [..., O] of the given type, or of float32; returns float32."""
         if not self._enabled:
-            return features
-        scaled = (features - self._shift) * self._scale  # [..., O]
+            return tf.cast(features, tf.float32)
+        shift, scale = (tf.cast(one, features.dtype) for one in (self._shift, self._scale))
+        scaled = tf.cast((features - shift) * scale, tf.float32)  # [..., O]
         return tf.clip_by_value(scaled, -self._clip, self._clip)
 
     def update(self, features: tf.Tensor) -> None:
@@ -87,8 +94,9 @@ class ObservNormalizer:
         if not self._enabled:
             return
         self._moments.update(features)
-        self._shift.assign(tf.cast(self._moments.mean, tf.float32))
-        self._scale.assign(tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32))
+        scale = tf.math.rsqrt(self._moments.variance() + 1e-8)
+        self._shift.assign(tf.cast(self._moments.mean, self._shift.dtype))
+        self._scale.assign(tf.cast(scale, self._scale.dtype))
 
     def statistics(self) -> dict[str, tf.Tensor]:
         """Mean and standard deviation, [O] each; none if not enabled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import tensorflow as tf
@@ -57,3 +57,15 @@ class Reducer:
 
 
 SINGLE_LEARNER = Reducer()
+
+
+def pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """All elements of tensors one after another, [size]: what takes one reduction."""
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
+def unpack(packed: tf.Tensor, shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
+    """The tensors that were packed, given their shapes."""
+    sizes = [shape.num_elements() for shape in shapes]
+    parts = tf.split(packed, sizes)
+    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -110,7 +110,11 @@ def discounted_sums(
 
 
 def standardize(
-    advantage: tf.Tensor, reducer: Reducer = SINGLE_LEARNER, valid: Mask = (), axis: Axes = None
+    advantage: tf.Tensor,
+    reducer: Reducer = SINGLE_LEARNER,
+    valid: Mask = (),
+    axis: Axes = None,
+    min_std: float = 0.0,
 ) -> tf.Tensor:
     """Scales advantages to mean 0 and standard deviation 1 (Andrychowicz et al., 2020, C67).
 
@@ -119,6 +123,8 @@ def standardize(
       reducer: Combines the minibatches of several learners.
       valid: bool [...], the advantages to scale, if not all; the others are set to 0.
       axis: The axes of a minibatch; by default all.
+      min_std: Least standard deviation to divide by: advantages that vary less are not enlarged as
+        much, since most of what is left of them may be noise.
 
     Returns:
       float [...].
@@ -126,7 +132,10 @@ def standardize(
     mean = masked_mean(advantage, valid, reducer, axis, keepdims=True)
     squares = tf.math.squared_difference(advantage, mean)
     variance = masked_mean(squares, valid, reducer, axis, keepdims=True)
-    return masked((advantage - mean) / (tf.sqrt(variance) + 1e-8), valid)
+    std = tf.sqrt(variance)
+    if min_std:
+        std = tf.maximum(std, min_std)
+    return masked((advantage - mean) / (std + 1e-8), valid)
 
 
 def explained_variance(

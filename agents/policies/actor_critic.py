@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -14,6 +14,7 @@ from agents.distributions.parametric_distribution import ParametricDistribution
 from agents.policies.branch import Branch, swap_first_axes
 from agents.policies.inputs import MASK, NetworkInputs
 from agents.policies.recurrent_cells import State
+from agents.policies.value_inputs import ValueInputs
 from agents.settings.config import Config
 
 # Recurrent state by branch, `policy` and `value`; empty for feed-forward networks, without `value`
@@ -40,6 +41,7 @@ class ActorCritic:
         action_distribution: ParametricDistribution,
         config: Config,
         seed: int = 0,
+        critic_shapes: Mapping[str, tuple[int, ...]] | None = None,
     ):
         """Creates the weights.
 
@@ -48,13 +50,16 @@ class ActorCritic:
           action_distribution: Distributions over the action space.
           config: The experiment's settings.
           seed: Seed of the initial weights.
+          critic_shapes: Shapes of the inputs that only the value function gets; by default none.
 
         Raises:
           UsageError: The network does not exist, or does not fit the inputs.
         """
         self.action_distribution = action_distribution
         self.recurrent = config.recurrent != "none"
-        self.convolves = set(shapes) != {"vector"}
+        self._value_inputs = ValueInputs(shapes, critic_shapes or {})
+        value_shapes = self._value_inputs.shapes
+        self.convolves = bool({*shapes, *value_shapes} - {"vector"})
         value_layers = config.value_layers or config.layers
         value_config = config.model_copy(update={"layers": value_layers})
         parameters = action_distribution.parameters
@@ -63,7 +68,7 @@ class ActorCritic:
         with _reproducible_weights(seed):
             self._policy = Branch("policy", shapes, config)
             shared = config.shared_torso
-            self._value = self._policy if shared else Branch("value", shapes, value_config)
+            self._value = self._policy if shared else Branch("value", value_shapes, value_config)
             self._policy_head = _output_layer(
                 "policy", self._policy.size, sum(self._sizes), gain=0.01
             )
@@ -96,6 +101,7 @@ class ActorCritic:
 
     def value(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
         """State values [N] for normalized inputs [N, ...] and recurrent state."""
+        inputs = self._value_inputs.join(inputs)
         features, _ = self._value.step(inputs, states.get(self._value.name, ()))  # [N, F]
         return self._value_head(features)[..., 0]
 
@@ -134,7 +140,7 @@ class ActorCritic:
         self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
     ) -> tuple[tf.Tensor, States]:
         """State values [L, N] and recurrent states [L, N, U] of sequences; see `policies`."""
-        name = self._value.name
+        name, inputs = self._value.name, self._value_inputs.join(inputs)
         features, after = self._value.unroll(inputs, states.get(name, ()), is_first)
         return self._value_head(features)[..., 0], {name: after} if self.recurrent else {}
 
@@ -180,14 +186,17 @@ class ActorCritic:
         shared = self._value is self._policy
         if not self.recurrent:
             features, _ = self._policy.step(inputs, ())  # [M, F]
-            return features, features if shared else self._value.step(inputs, ())[0]
+            if shared:
+                return features, features
+            return features, self._value.step(self._value_inputs.join(inputs), ())[0]
         by_time = {name: swap_first_axes(value) for name, value in inputs.items()}  # [L, N, ...]
         is_first = swap_first_axes(is_first)  # [L, N]
-        features = {
-            branch.name: swap_first_axes(branch.unroll(by_time, states[branch.name], is_first)[0])
-            for branch in ([self._policy] if shared else [self._policy, self._value])
-        }  # [N, L, F]
-        return features["policy"], features[self._value.name]
+        features, _ = self._policy.unroll(by_time, states["policy"], is_first)  # [L, N, F]
+        value_features = features
+        if not shared:
+            value_inputs = self._value_inputs.join(by_time)
+            value_features, _ = self._value.unroll(value_inputs, states["value"], is_first)
+        return swap_first_axes(features), swap_first_axes(value_features)
 
     def _parameters(self, features: tf.Tensor) -> list[tf.Tensor]:
         """Parameters of the distributions: [..., size], or [size] if independent of the inputs."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
-from agents.spaces import Leaf, flatten, leaf_spaces
+from agents.spaces import Leaf, exceeds_float32, flatten, leaf_spaces
 from agents.types import NestedTensor, Space
 
 MASK = "action_mask"
+
+# Prefix of the inputs that only the value function gets.
+CRITIC = "critic_"
 
 NetworkInputs = dict[str, tf.Tensor]
 
@@ -18,15 +23,28 @@ NetworkInputs = dict[str, tf.Tensor]
 class Inputs:
     """Converts observations to network inputs by name.
 
-    `vector` is float32 [..., O]: all numbers concatenated, discrete ones as one-hot vectors. If
+    `vector` is [..., O]: all numbers concatenated, discrete ones as one-hot vectors. It is float32,
+    or float64 where a space has numbers that float32 would round before they are normalized. If
     images are kept, `image_0`, `image_1`, ... are uint8 [..., height, width, channels].
-    `action_mask`, bool [..., number of actions], marks the valid actions.
+    `action_mask`, bool [..., number of actions], marks the valid actions. What only the value
+    function gets is `critic_vector`, `critic_image_0` and so on.
 
     Attributes:
-      shapes: Shape of each input for one observation, except for the mask; there may be no vector.
+      acting_space: The observations that acting takes, without those of the critic only.
+      shapes: Shape of each input of the policy for one observation, except for the mask; there may
+        be no vector.
+      critic_shapes: Shape of each input that only the value function gets, without the prefix.
+      dtype: Type of the vector.
+      critic_dtype: Type of the vector that only the value function gets.
     """
 
-    def __init__(self, space: Space, keep_images: bool = False, action_mask: bool = False):
+    def __init__(
+        self,
+        space: Space,
+        keep_images: bool = False,
+        action_mask: bool = False,
+        critic_keys: Sequence[str] = (),
+    ):
         """Finds the images and numbers of a space.
 
         Args:
@@ -34,31 +52,70 @@ class Inputs:
           keep_images: Whether Boxes of uint8 with two or three dimensions are images; otherwise
             they are numbers like all others.
           action_mask: Whether the space is a Dict with an `action_mask`.
+          critic_keys: Keys of the space, a Dict then, that only the value function gets.
 
         Raises:
-          UnsupportedSpaceError: The space is not made of arrays, or lacks the mask.
+          UnsupportedSpaceError: The space is not made of arrays, lacks the mask or a key, or has
+            nothing else.
         """
-        self._space, self._has_mask = space, action_mask
-        if action_mask:
-            if not isinstance(space, spaces.Dict) or MASK not in space.spaces:
-                raise UnsupportedSpaceError(
-                    f"expected a Dict space with an '{MASK}', got the observation space {space}."
-                )
-            others = {key: child for key, child in space.spaces.items() if key != MASK}
-            self._space = spaces.Dict(others)
-        leaves = leaf_spaces(self._space)
-        self._images = [keep_images and _is_image(leaf) for leaf in leaves]
-        self.shapes = _input_shapes(leaves, self._images)
+        if action_mask and (not isinstance(space, spaces.Dict) or MASK not in space.spaces):
+            raise UnsupportedSpaceError(
+                f"expected a Dict space with an '{MASK}', got the observation space {space}."
+            )
+        self.acting_space: Space = space
+        critic_space = spaces.Dict({})
+        if critic_keys:
+            _check_critic_keys(space, critic_keys)
+            self.acting_space = _without(space, critic_keys)
+            critic_space = _without(space, self.acting_space.spaces)
+        self._has_mask = action_mask
+        policy_space = _without(self.acting_space, [MASK]) if action_mask else self.acting_space
+        self._policy = _Group(policy_space, keep_images)
+        self._critic = _Group(critic_space, keep_images)
+        self.shapes, self.critic_shapes = self._policy.shapes, self._critic.shapes
+        self.dtype, self.critic_dtype = self._policy.dtype, self._critic.dtype
 
-    def convert(self, observ: NestedTensor) -> NetworkInputs:
+    def round_to_float32(self) -> None:
+        """Makes vectors float32 from now on, for runtimes without float64."""
+        self.dtype = self._policy.dtype = tf.float32
+
+    def convert(self, observ: NestedTensor, critic: bool = False) -> NetworkInputs:
         """Converts observations.
 
         Args:
           observ: Structure of tensors [..., *leaf.shape], batch dimensions first.
+          critic: Whether to convert what only the value function gets, too.
 
         Returns:
-          Inputs [..., *shape], shaped as `shapes` says.
+          Inputs [..., *shape], shaped as `shapes` and `critic_shapes` say.
         """
+        inputs = self._policy.convert(observ)
+        if self._has_mask:
+            inputs[MASK] = tf.cast(observ[MASK], tf.bool)  # [..., number of actions]
+        if critic:
+            others = self._critic.convert(observ)
+            inputs |= {f"{CRITIC}{name}": value for name, value in others.items()}
+        return inputs
+
+
+def all_vectors(inputs: NetworkInputs) -> tf.Tensor | None:
+    """The vectors of policy and critic as one [..., O + C]; None without any."""
+    vectors = [inputs[name] for name in ("vector", f"{CRITIC}vector") if name in inputs]
+    if len(vectors) < 2:
+        return vectors[0] if vectors else None
+    return tf.concat([tf.cast(vector, tf.float64) for vector in vectors], axis=-1)
+
+
+class _Group:
+    """The vector and the images of a space."""
+
+    def __init__(self, space: Space, keep_images: bool):
+        self._space, leaves = space, leaf_spaces(space)
+        self._images = [keep_images and _is_image(leaf) for leaf in leaves]
+        self.shapes = _input_shapes(leaves, self._images)
+        self.dtype = tf.float64 if any(map(exceeds_float32, leaves)) else tf.float32
+
+    def convert(self, observ: NestedTensor) -> NetworkInputs:
         vectors: list[tf.Tensor] = []
         images: list[tf.Tensor] = []
         values = flatten(self._space, observ)
@@ -66,13 +123,30 @@ class Inputs:
             if image:
                 images.append(_to_image(leaf, value))
             else:
-                vectors.append(_to_vector(leaf, value))
+                vectors.append(_to_vector(leaf, value, self.dtype))
         inputs = {f"image_{index}": image for index, image in enumerate(images)}
         if "vector" in self.shapes:
             inputs["vector"] = vectors[0] if len(vectors) == 1 else tf.concat(vectors, axis=-1)
-        if self._has_mask:
-            inputs[MASK] = tf.cast(observ[MASK], tf.bool)  # [..., number of actions]
         return inputs
+
+
+def _without(space: Space, keys: Iterable[str]) -> spaces.Dict:
+    """A Dict space without some of its keys."""
+    assert isinstance(space, spaces.Dict)
+    left_out = set(keys)
+    return spaces.Dict({key: one for key, one in space.spaces.items() if key not in left_out})
+
+
+def _check_critic_keys(space: Space, critic_keys: Sequence[str]) -> None:
+    keys = sorted(set(space.spaces) - {MASK}) if isinstance(space, spaces.Dict) else []
+    unknown = [key for key in critic_keys if key not in keys]
+    if unknown or set(keys) <= set(critic_keys):
+        problem = f"the key '{unknown[0]}'" if unknown else "all keys"
+        raise UnsupportedSpaceError(
+            f"critic_keys: expected some of the keys of a Dict space, got {problem} with the "
+            f"observation space {space}.\nThe keys are {', '.join(keys) or 'none'}; at least one is "
+            "left to the policy."
+        )
 
 
 def _input_shapes(leaves: list[Leaf], is_image: list[bool]) -> dict[str, tuple[int, ...]]:
@@ -117,8 +191,8 @@ def _vector_size(space: Leaf) -> int:
     return int(np.prod(space.shape))
 
 
-def _to_vector(space: Leaf, value: tf.Tensor) -> tf.Tensor:
-    """Vectors, float32 [..., size], from a leaf [..., *space.shape].
+def _to_vector(space: Leaf, value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Vectors [..., size] of a type from a leaf [..., *space.shape].
 
     At most one batch dimension may be unknown.
     """
@@ -126,10 +200,10 @@ def _to_vector(space: Leaf, value: tf.Tensor) -> tf.Tensor:
         -1 if size is None else size for size in value.shape[: len(value.shape) - len(space.shape)]
     ]
     if isinstance(space, spaces.Discrete):
-        return tf.one_hot(value - space.start, int(space.n))
+        return tf.one_hot(value - space.start, int(space.n), dtype=dtype)
     if isinstance(space, spaces.MultiDiscrete):
         flat = tf.reshape(value - space.start, [*batch, space.nvec.size])  # [..., A]
         sizes = np.ravel(space.nvec)
-        hot = [tf.one_hot(flat[..., index], int(size)) for index, size in enumerate(sizes)]
+        hot = [tf.one_hot(flat[..., index], int(n), dtype=dtype) for index, n in enumerate(sizes)]
         return tf.concat(hot, axis=-1)
-    return tf.reshape(tf.cast(value, tf.float32), [*batch, int(np.prod(space.shape))])
+    return tf.reshape(tf.cast(value, dtype), [*batch, int(np.prod(space.shape))])

@@ -8,7 +8,7 @@ from agents.distributions.factory import make_action_distribution
 from agents.learning.normalization import ObservNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.actor_critic import ActorCritic, States
-from agents.policies.inputs import Inputs, NetworkInputs
+from agents.policies.inputs import CRITIC, Inputs, NetworkInputs
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.types import NestedTensor, Space
@@ -22,6 +22,7 @@ class Policy:
       network: Policy and value function of normalized inputs.
       action_distribution: Distributions over the action space.
       observ_normalizer: Normalizes the vector of the inputs; acting leaves its statistics alone.
+      critic_normalizer: Normalizes the vector that only the value function gets.
     """
 
     def __init__(
@@ -48,14 +49,23 @@ class Policy:
         seeds = Seeds(config.seed)
         self._generator = generator or tf.random.Generator.from_seed(seeds.one("algorithm"))
         keep_images = config.network != "feed_forward"
-        self.inputs = Inputs(observation_space, keep_images, config.action_mask)
+        self.inputs = Inputs(observation_space, keep_images, config.action_mask, config.critic_keys)
         self.action_distribution = make_action_distribution(action_space, config)
         self.network = ActorCritic(
-            self.inputs.shapes, self.action_distribution, config, seeds.one("weights")
+            self.inputs.shapes,
+            self.action_distribution,
+            config,
+            seeds.one("weights"),
+            self.inputs.critic_shapes,
         )
-        (size,) = self.inputs.shapes.get("vector", (0,))
-        enabled = config.normalize_observ and size > 0
-        self.observ_normalizer = ObservNormalizer(size, config.observ_clip, enabled, reducer)
+
+        def normalizer(shapes: dict[str, tuple[int, ...]], dtype: tf.DType) -> ObservNormalizer:
+            (size,) = shapes.get("vector", (0,))
+            enabled = config.normalize_observ and size > 0
+            return ObservNormalizer(size, config.observ_clip, enabled, reducer, dtype)
+
+        self.observ_normalizer = normalizer(self.inputs.shapes, self.inputs.dtype)
+        self.critic_normalizer = normalizer(self.inputs.critic_shapes, self.inputs.critic_dtype)
 
     def act(
         self,
@@ -103,16 +113,20 @@ class Policy:
         return self.normalize(inputs)
 
     def normalize(self, inputs: NetworkInputs) -> NetworkInputs:
-        """Normalizes the vector of inputs [..., O]."""
-        if "vector" not in inputs:
-            return inputs
+        """Normalizes the vectors of inputs [..., O]."""
         with tf.name_scope("normalize_observ"):
-            return {**inputs, "vector": self.observ_normalizer.normalize(inputs["vector"])}
+            normalized = {
+                name: normalizer.normalize(inputs[name])
+                for name, normalizer in self._normalizers.items()
+                if name in inputs
+            }
+        return {**inputs, **normalized}
 
-    def update_normalizer(self, inputs: NetworkInputs) -> None:
-        """Adds the vector of inputs [N, O] to the normalizer's statistics."""
-        if "vector" in inputs:
-            self.observ_normalizer.update(inputs["vector"])
+    def update_normalizers(self, inputs: NetworkInputs) -> None:
+        """Adds the vectors of inputs [N, O] to the normalizers' statistics."""
+        for name, normalizer in self._normalizers.items():
+            if name in inputs:
+                normalizer.update(inputs[name])
 
     def assign(self, other: Policy) -> None:
         """Takes over the weights and statistics of a policy of the same configuration."""
@@ -120,8 +134,27 @@ class Policy:
         for name, value in other.variables().items():
             variables[name].assign(value)
 
+    def assign_statistics(self, other: Policy) -> None:
+        """Takes over the normalizers' statistics of a policy of the same configuration."""
+        for name, normalizer in self._normalizers.items():
+            variables = normalizer.variables()
+            for key, value in other._normalizers[name].variables().items():
+                variables[key].assign(value)
+
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
-        network, normalizer = self.network.variables(), self.observ_normalizer.variables()
-        named = {f"network/{name}": network[name] for name in network}
-        return {**named, **{f"normalize_observ/{name}": normalizer[name] for name in normalizer}}
+        groups = {
+            "network": self.network.variables(),
+            "normalize_observ": self.observ_normalizer.variables(),
+            "normalize_critic_observ": self.critic_normalizer.variables(),
+        }
+        return {
+            f"{group}/{name}": variable
+            for group, variables in groups.items()
+            for name, variable in variables.items()
+        }
+
+    @property
+    def _normalizers(self) -> dict[str, ObservNormalizer]:
+        """By the input that they normalize."""
+        return {"vector": self.observ_normalizer, f"{CRITIC}vector": self.critic_normalizer}

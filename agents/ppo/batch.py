@@ -13,6 +13,14 @@ from agents.policies.inputs import NetworkInputs
 from agents.types import NestedTensor
 
 
+class Targets(NamedTuple):
+    """What of a batch depends on the value function; see `Batch`."""
+
+    advantage: tf.Tensor
+    target: tf.Tensor
+    value: tf.Tensor
+
+
 class Batch(NamedTuple):
     """Single steps, or sequences of L steps for recurrent networks.
 

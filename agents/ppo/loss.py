@@ -67,7 +67,8 @@ class Loss:
         )  # [minibatches, M, ...]
         if self.config.normalize_advantages:
             axes = tuple(range(1, len(advantage.shape)))
-            advantage = standardize(advantage, self._reducer, valid, axes)
+            min_std = self.config.min_advantage_std
+            advantage = standardize(advantage, self._reducer, valid, axes, min_std)
         return weighted(advantage, importance)
 
     def compute(

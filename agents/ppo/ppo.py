@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -12,13 +13,15 @@ from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.transition import Rollout
 from agents.graph.turn import Turn
 from agents.learning.correlated_noise import CorrelatedNoise
+from agents.learning.kl_stop import make_kl_stop
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import explained_variance
+from agents.policies.averaged_policy import make_average
+from agents.policies.inputs import all_vectors
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
-from agents.ppo.kl_stop import make_kl_stop
 from agents.ppo.loss import Loss, make_loss
 from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor
 from agents.ppo.update import Tensors, Update
@@ -62,6 +65,7 @@ class PPO(Algorithm):
         policies = [Policy(*arguments) for _ in range(3 if config.overlap else 1)]
         # Learns, acts, and acted in the rollout that is learned from; see `hand_over`.
         self.policy, self._acting, self._behavior = policies if config.overlap else policies * 3
+        self._average = make_average(config.average_decay, *arguments)
         network = self.policy.network
         self._processor = RolloutProcessor(
             self.policy, batch_env.num_envs, config, reducer, self._behavior
@@ -100,6 +104,11 @@ class PPO(Algorithm):
         # What acting leaves to `train`, beside the rollout.
         self._live = self._samples, self._start_states, batch_env.observ
         self._recorded = _variables(_tensors(self._live)) if config.overlap else self._live
+
+    @property
+    def averaged_policy(self) -> Policy | None:
+        """The policy with averaged weights, see `Algorithm`."""
+        return self._average.policy if self._average else None
 
     # Acting.
 
@@ -176,8 +185,11 @@ class PPO(Algorithm):
         progress = tf.cast(self.steps, tf.float32) / float(self._config.steps)
         progress = tf.minimum(progress, 1.0)
         experience = self._experience(rollout)
-        batch, arrays = self._processor.process(experience)
-        metrics, gradients = self._update.run(batch, progress)
+        batch, arrays, estimate = self._processor.process(experience)
+        recompute = estimate if self._config.recompute_advantages else None
+        metrics, gradients = self._update.run(batch, progress, recompute)
+        if self._average:
+            self._average.update(self.policy)
         self.steps.assign_add(self._config.rollout_length * self._num_envs)
         metrics["losses/explained_variance"] = explained_variance(
             batch.value, batch.target, self._reducer, batch.valid
@@ -199,7 +211,11 @@ class PPO(Algorithm):
             algorithm={"steps": self.steps},
         )
         processor = self._processor.variables()
-        return {**self.policy.variables(), **processor, **learning, **self.acting_variables()}
+        policies = {
+            **self.policy.variables(),
+            **(self._average.variables() if self._average else {}),
+        }
+        return {**policies, **processor, **learning, **self.acting_variables()}
 
     def acting_variables(self) -> dict[str, tf.Variable]:
         """Those that acting changes: the generator, correlated noise, and recurrent state."""
@@ -217,7 +233,7 @@ class PPO(Algorithm):
 
     def _experience(self, rollout: Rollout) -> Experience:
         sample, states, last_observ = _tensors(self._recorded)
-        convert = self.policy.inputs.convert
+        convert = functools.partial(self.policy.inputs.convert, critic=True)
         return Experience(
             rollout=rollout,
             inputs=convert(rollout.observ),
@@ -245,16 +261,16 @@ class PPO(Algorithm):
 
 def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
     """What is not finite, see `find_nonfinite`."""
-    rollout, inputs = experience.rollout, experience.inputs
+    rollout = experience.rollout
     terms = ("losses/policy", "losses/value")
     return find_nonfinite(
         reward=rollout.reward,
         done=rollout.done,
         sample=experience.sample,
         loss=tf.add_n([metrics[term] for term in terms]),
-        observ=inputs.get("vector"),
-        final_observ=experience.final_inputs.get("vector"),
-        last_observ=experience.last_inputs.get("vector"),
+        observ=all_vectors(experience.inputs),
+        final_observ=all_vectors(experience.final_inputs),
+        last_observ=all_vectors(experience.last_inputs),
         gradient=metrics["losses/gradient_norm"],
     )
 

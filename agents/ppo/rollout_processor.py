@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.graph.transition import Rollout
-from agents.learning.masked import Mask, is_mask, masked
+from agents.learning.masked import outcome_mask
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.learning.returns import (
-    Weights,
-    generalized_advantages,
-    successor_values,
-    weighted,
-)
+from agents.learning.returns import Weights
 from agents.policies.actor_critic import States
-from agents.policies.inputs import MASK, NetworkInputs
+from agents.policies.inputs import CRITIC, NetworkInputs
 from agents.policies.policy import Policy
-from agents.policies.recurrent_cells import reset_state
-from agents.ppo.batch import Batch
-from agents.ppo.sequences import flatten_time, states_before, to_sequences
+from agents.policies.sequences import flatten_time, states_before, to_elements
+from agents.ppo.advantage_estimator import (
+    AdvantageEstimator,
+    Estimates,
+    Observed,
+)
+from agents.ppo.batch import Batch, Targets
 from agents.settings.config import Config
 from agents.settings.derived import sequence_length
 from agents.types import NestedTensor
@@ -101,6 +102,8 @@ class RolloutProcessor:
         )
         self._value_normalizer = ValueNormalizer(config.normalize_value, reducer)
         self._reducer = reducer
+        self._length = sequence_length(config) if self._network.recurrent else 0
+        self._estimator = AdvantageEstimator(policy, self._value_normalizer, config)
         zero_states = self._network.zero_states(num_envs * reducer.num_learners)
         self.value_states = {
             name: tuple(tf.Variable(zeros, trainable=False) for zeros in state)
@@ -108,33 +111,41 @@ class RolloutProcessor:
             if name == "value"
         }
 
-    def process(self, experience: Experience) -> tuple[Batch, Arrays]:
+    def process(self, experience: Experience) -> tuple[Batch, Arrays, Callable[[], Targets]]:
         """Turns a rollout into a training batch.
 
         Args:
           experience: The rollout as the policy saw it, [T, B, ...].
 
         Returns:
-          A batch of T * B steps, or of T * B / L sequences; and arrays for histograms by tag.
+          A batch of T * B steps, or of T * B / L sequences; arrays for histograms by tag; and what
+          estimates the batch's `Targets` again, with the value function as trained by then.
         """
         rollout = experience.rollout
         # Recurrent states before the rollout are known, so that no step needs a reset at its start.
         is_first = tf.concat([tf.zeros_like(rollout.done[:1]), rollout.done[:-1]], axis=0)  # [T, B]
         behavior = self._evaluate(self._behavior, experience, is_first)
         # The policy acted with the statistics of that time; the update uses the new ones (as Brax).
-        self._policy.update_normalizer(flatten_time(experience.inputs))
+        self._policy.update_normalizers(flatten_time(experience.inputs))
         inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
         acting = self._before_update(behavior, experience, is_first)
+        valid = outcome_mask(rollout.restarted)  # [T, B]
         value_states = tf.nest.map_structure(self._own, self.value_states)
-        start_states = {**value_states, **experience.states}
-        value, value_states = self._values(inputs, start_states, is_first)  # [T, B]
-        states = {**acting.states, **value_states}  # [T, B, U]
-        advantage = self._advantages(experience, value, states, acting.importance)  # [T, B]
-        target = weighted(advantage, acting.importance) + value  # [T, B]
-        valid = outcome_mask(rollout)  # [T, B]
-        self._value_normalizer.update(target, valid)
+        observed = Observed(
+            rollout=rollout,
+            inputs=inputs,
+            final_inputs=experience.final_inputs,
+            last_inputs=experience.last_inputs,
+            reward=self._reward_normalizer.normalize(rollout.reward, rollout.done, valid),
+            is_first=is_first,
+            start_states={**value_states, **experience.states},
+            importance=acting.importance,
+        )
+        estimates = self._estimator.estimate(observed)
+        self._keep_states(estimates.last_states)
+        self._value_normalizer.update(estimates.target, valid)
         steps = Batch(
-            advantage=advantage,
+            advantage=estimates.advantage,
             is_first=(),
             inputs=inputs,
             old_log_prob=acting.log_prob,
@@ -143,14 +154,15 @@ class RolloutProcessor:
             ),
             sample=experience.sample,
             states={},
-            target=self._value_normalizer.normalize(target),
-            value=self._value_normalizer.normalize(value),
+            target=self._value_normalizer.normalize(estimates.target),
+            value=self._value_normalizer.normalize(estimates.value),
             valid=valid,
             importance=acting.importance,
         )
-        returns = {"reward": rollout.reward, "value": value, "return": target}
-        arrays = self._arrays(experience, steps, {**returns, **acting.distribution.statistics()})
-        return self._to_elements(steps, states, start_states, is_first), arrays
+        arrays = self._arrays(experience, steps, estimates, acting.distribution)
+        states = {**acting.states, **estimates.states}  # [T, B, U]
+        batch = self._to_elements(steps, states, observed.start_states, is_first)
+        return batch, arrays, functools.partial(self._estimate_again, observed)
 
     def reset_episode_state(self) -> None:
         """Clears running sums and recurrent state after all environments were reset."""
@@ -197,94 +209,51 @@ class RolloutProcessor:
     def _own(self, states: tf.Variable) -> tf.Tensor:
         return self._reducer.own(tf.convert_to_tensor(states))
 
-    def _values(
-        self, inputs: NetworkInputs, start_states: States, is_first: tf.Tensor
-    ) -> tuple[tf.Tensor, States]:
-        """Values [T, B], and the value function's recurrent state after each step, [T, B, U]."""
-        normalized, states = self._network.values(inputs, start_states, is_first)
-        return self._value_normalizer.denormalize(normalized), states
-
-    def _value_of(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
-        """Values [N] of inputs before normalization [N, ...]."""
-        normalized = self._network.value(self._policy.normalize(inputs), states)
-        return self._value_normalizer.denormalize(normalized)
-
-    def _advantages(
-        self, experience: Experience, value: tf.Tensor, states: States, importance: Weights
-    ) -> tf.Tensor:
-        """Advantages of normalized rewards, and the recurrent state of the next rollout.
-
-        Args:
-          experience: The rollout, [T, B, ...].
-          value: float32 [T, B].
-          states: Recurrent state after each step, before any reset, [T, B, U]: the final
-            observation continues the episode that ended.
-          importance: See `Batch`, [T, B].
-
-        Returns:
-          float32 [T, B].
-        """
-        rollout, done = experience.rollout, experience.rollout.done
-        final_value = self._final_values(experience, states)  # [T, B]
-        last_states = {
-            name: reset_state(tuple(part[-1] for part in state), done[-1])
-            for name, state in states.items()
-        }  # [B, U]
-        last_value = self._value_of(experience.last_inputs, last_states)  # [B]
+    def _keep_states(self, last_states: States) -> None:
+        """Keeps the value function's recurrent state for the next rollout."""
         for name, variables in self.value_states.items():
             for variable, part in zip(variables, last_states[name], strict=True):
                 variable.assign(self._reducer.gather(part))
-        valid = outcome_mask(rollout)  # [T, B]
-        reward = self._reward_normalizer.normalize(rollout.reward, done, valid)  # [T, B]
-        next_value = successor_values(
-            value, final_value, last_value, rollout.terminated, rollout.truncated
-        )  # [T, B]
-        # Cut before a step without an outcome, too: V(observ) of that step is the bootstrap.
-        cut = done | steps_before(rollout.restarted) if is_mask(valid) else done  # [T, B]
-        decay = self._config.discount, self._config.gae_lambda
-        advantage = generalized_advantages(reward, value, next_value, cut, *decay, importance)
-        return masked(advantage, valid)
 
-    def _final_values(self, experience: Experience, states: States) -> tf.Tensor:
-        """Values [T, B] of final observations; those of images only where an episode was cut.
-
-        Elsewhere values of final observations do not count. Programs of XLA need fixed shapes, but
-        images do without XLA, and a convolution of each takes long.
-        """
-        truncated = experience.rollout.truncated  # [T, B]
-        inputs, states = flatten_time((experience.final_inputs, states))  # [T * B, ...]
-        if not self._network.convolves:
-            return tf.reshape(self._value_of(inputs, states), truncated.shape)
-        # And one: TensorFlow's convolutions in sequence fail without any image.
-        cut = tf.where(tf.reshape(truncated, [-1]) | (tf.range(tf.size(truncated)) == 0))  # [K, 1]
-        inputs, states = tf.nest.map_structure(
-            lambda leaf: tf.gather_nd(leaf, cut), (inputs, states)
-        )  # [K, ...]
-        zeros = tf.zeros([truncated.shape.num_elements()])
-        values = tf.tensor_scatter_nd_update(zeros, cut, self._value_of(inputs, states))  # [T * B]
-        return tf.reshape(values, truncated.shape)
+    def _estimate_again(self, observed: Observed) -> Targets:
+        estimates = self._estimator.estimate(observed)
+        normalize = self._value_normalizer.normalize
+        target, value = normalize(estimates.target), normalize(estimates.value)
+        return to_elements(Targets(estimates.advantage, target, value), self._length)
 
     def _to_elements(
         self, steps: Batch, states: States, start_states: States, is_first: tf.Tensor
     ) -> Batch:
         """Reshapes leaves [T, B, ...] to the elements that minibatches are drawn from."""
-        if not self._network.recurrent:
-            return flatten_time(steps)
-        length = sequence_length(self._config)
-        sequences = to_sequences(steps._replace(is_first=is_first), length)
+        length = self._length
+        if not length:
+            return to_elements(steps)
+        sequences = to_elements(steps._replace(is_first=is_first), length)
         return sequences._replace(states=states_before(states, start_states, is_first, length))
 
-    def _arrays(self, experience: Experience, steps: Batch, others: Arrays) -> Arrays:
+    def _arrays(
+        self,
+        experience: Experience,
+        steps: Batch,
+        estimates: Estimates,
+        distribution: Distribution,
+    ) -> Arrays:
         """Arrays for histograms by tag.
 
         Of images only those of the last step are reported, since copying all takes long.
         """
+        others = {
+            "reward": experience.rollout.reward,
+            "value": estimates.value,
+            "return": estimates.target,
+            **distribution.statistics(),
+        }
         inputs = experience.inputs
-        images = {name: inputs[name][-1] for name in inputs if name not in ("vector", MASK)}
         vectors: Arrays = {}
-        if "vector" in inputs:
-            vectors["observ"] = inputs["vector"]
-            vectors["normalized_observ"] = steps.inputs["vector"]
+        for name, kind in (("vector", "observ"), (f"{CRITIC}vector", f"{CRITIC}observ")):
+            if name in inputs:
+                vectors |= {kind: inputs[name], f"normalized_{kind}": steps.inputs[name]}
+        images = {name: inputs[name][-1] for name in inputs if "image" in name}
         samples = tf.nest.flatten(steps.sample)
         actions = {f"action_{index}" if index else "action": s for index, s in enumerate(samples)}
         update = {"log_prob": steps.old_log_prob, "advantage": steps.advantage}
@@ -300,16 +269,6 @@ class RolloutProcessor:
             statistics = normalizer.statistics()
             arrays |= {f"statistics/{name}": statistics[name] for name in statistics}
         return arrays
-
-
-def outcome_mask(rollout: Rollout) -> Mask:
-    """Which steps have an outcome, bool [T, B]; () if environments are not restarted."""
-    return ~rollout.restarted if is_mask(rollout.restarted) else ()
-
-
-def steps_before(mask: tf.Tensor) -> tf.Tensor:
-    """Which steps are followed by one that is set in a mask, bool [T, B]."""
-    return tf.concat([mask[1:], tf.zeros_like(mask[:1])], axis=0)
 
 
 def _broadcast_to_steps(parameter: tf.Tensor, done: tf.Tensor) -> tf.Tensor:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
+from agents.learning.kl_stop import KLStop, NeverStop
 from agents.learning.optimizers import Optimizer
-from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.ppo.batch import Batch
-from agents.ppo.kl_stop import KLStop, NeverStop
+from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
+from agents.ppo.batch import Batch, Targets
 
 Tensors = dict[str, tf.Tensor]
+
+# Estimates advantages and value targets of a batch again (Andrychowicz et al., 2020, arXiv
+# 2006.05990, section 3.5).
+Recompute = Callable[[], Targets]
 
 
 class MinibatchLoss(Protocol):
@@ -42,12 +46,19 @@ class Task(NamedTuple):
       minibatches: int32 [minibatches, M], the elements of each minibatch.
       advantages: float32 [minibatches, M, ...].
       progress: Fraction of the training that is over, float32 [].
+      epochs: Passes over the batch that the minibatches are.
     """
 
     batch: Batch
     minibatches: tf.Tensor
     advantages: tf.Tensor
     progress: tf.Tensor
+    epochs: int
+
+    @property
+    def minibatches_per_epoch(self) -> int:
+        """Number of minibatches in a pass over the batch."""
+        return int(self.minibatches.shape[0]) // self.epochs
 
 
 class Position(NamedTuple):
@@ -106,22 +117,26 @@ class Update:
         self._kl_stop, self._reducer = kl_stop or NeverStop(), reducer
         self._compiles, self._reduces_weights = compiles, reduces_weights
 
-    def run(self, batch: Batch, progress: tf.Tensor) -> tuple[Tensors, Tensors]:
+    def run(
+        self, batch: Batch, progress: tf.Tensor, recompute: Recompute | None = None
+    ) -> tuple[Tensors, Tensors]:
         """Runs all epochs, or fewer where the update is stopped.
 
         Args:
           batch: N elements.
           progress: Fraction of the training that is over, float32 [].
+          recompute: Called before every epoch but the first; by default, targets stay.
 
         Returns:
           Metrics by tag, averaged over the applied minibatches, and the gradient norm before
           clipping; and the last minibatch's gradients by name.
         """
         minibatches = self.shuffle(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
-        # Of all minibatches at once, as several learners have to agree on their moments.
-        advantages = self._loss.advantages(batch, minibatches)  # [epochs * N / M, M, ...]
-        task = Task(batch, minibatches, advantages, progress)
-        position, gradients = self._run_all(task, self._start())
+        if recompute:
+            position, gradients = self._run_recomputing(batch, minibatches, progress, recompute)
+        else:
+            task = self._task(batch, minibatches, progress, self._epochs)
+            position, gradients = self._run_all(task, self._start())
         metrics = self._metrics(position, minibatches.shape[0] // self._epochs, progress)
         return {**metrics, **self._loss.after_update(batch)}, gradients
 
@@ -177,6 +192,39 @@ class Update:
         totals = {name: tf.zeros([]) for name in names}
         return Position(tf.constant(0), tf.constant(True), totals)
 
+    def _task(self, batch: Batch, minibatches: tf.Tensor, progress: tf.Tensor, epochs: int) -> Task:
+        # Of all minibatches at once, as several learners have to agree on their moments.
+        return Task(batch, minibatches, self._loss.advantages(batch, minibatches), progress, epochs)
+
+    def _run_recomputing(
+        self,
+        batch: Batch,
+        minibatches: tf.Tensor,
+        progress: tf.Tensor,
+        recompute: Recompute,
+    ) -> tuple[Position, Tensors]:
+        """Trains on epoch after epoch, each with targets of its own; see `_run_all`."""
+        size = minibatches.shape[0] // self._epochs
+        by_epoch = tf.reshape(minibatches, [self._epochs, size, -1])  # [epochs, N / M, M]
+        given = Targets(batch.advantage, batch.target, batch.value)
+
+        def one_epoch(epoch: tf.Tensor, so_far: Position, _: Tensors) -> tuple[object, ...]:
+            # The first has those of the batch, which are the same.
+            targets = tf.cond(epoch > 0, recompute, lambda: given)
+            elements = tf.ensure_shape(tf.gather(by_epoch, epoch), [size, minibatches.shape[1]])
+            task = self._task(batch._replace(**targets._asdict()), elements, progress, epochs=1)
+            end, gradients = self._run_all(task, so_far._replace(index=tf.constant(0)))
+            return epoch + 1, end._replace(index=so_far.index + end.index), gradients
+
+        zeros = {name: tf.zeros_like(variable) for name, variable in self._variables.items()}
+        _, position, gradients = tf.while_loop(
+            lambda epoch, position, _: (epoch < self._epochs) & position.proceed,
+            one_epoch,
+            (tf.constant(0), self._start(), zeros),
+            maximum_iterations=self._epochs,
+        )
+        return position, gradients
+
     def _run_all(self, task: Task, start: Position) -> tuple[Position, Tensors]:
         """Trains on all minibatches, or until the update stops.
 
@@ -222,17 +270,17 @@ class Update:
         shapes = [variable.shape for variable in averaged]
 
         def one_epoch(task: Task, position: Position) -> tuple[Position, Tensors, tf.Tensor]:
-            end = position.index + task.minibatches.shape[0] // self._epochs
+            end = position.index + task.minibatches_per_epoch
             position, gradients = self._run(task, position, end)
-            return position, gradients, _pack([tf.convert_to_tensor(one) for one in averaged])
+            return position, gradients, pack([tf.convert_to_tensor(one) for one in averaged])
 
         if self._compiles:
             one_epoch = tf.function(one_epoch, jit_compile=True, autograph=False)
         position, gradients = start, dict[str, tf.Tensor]()
-        for _ in range(self._epochs):
+        for _ in range(task.epochs):
             position, gradients, packed = one_epoch(task, position)
             for variable, value in zip(
-                averaged, _unpack(self._reducer.mean(packed), shapes), strict=True
+                averaged, unpack(self._reducer.mean(packed), shapes), strict=True
             ):
                 variable.assign(value)
         return position, gradients
@@ -248,12 +296,12 @@ class Update:
 
         def compute(task: Task, index: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
             gradients, metrics = self._compute(task, index)
-            return _pack([*gradients.values(), metrics["approx_kl"]]), metrics
+            return pack([*gradients.values(), metrics["approx_kl"]]), metrics
 
         def follow(
             task: Task, position: Position, packed: tf.Tensor, metrics: Tensors
         ) -> tuple[Position, tf.Tensor, Tensors]:
-            *gradients, approx_kl = _unpack(packed, [*shapes.values(), tf.TensorShape([])])
+            *gradients, approx_kl = unpack(packed, [*shapes.values(), tf.TensorShape([])])
             by_name = dict(zip(shapes, gradients, strict=True))
             position = self._apply(task, position, by_name, approx_kl, metrics)
             # After the last one, for nothing.
@@ -276,7 +324,7 @@ class Update:
             (start, own, own, metrics),
             maximum_iterations=num_minibatches,
         )
-        gradients = _unpack(reduced[:-1], list(shapes.values()))
+        gradients = unpack(reduced[:-1], list(shapes.values()))
         return position, dict(zip(shapes, gradients, strict=True))
 
     def _compute(self, task: Task, index: tf.Tensor) -> tuple[Tensors, Tensors]:
@@ -309,7 +357,7 @@ class Update:
         Returns:
           The position after the minibatch.
         """
-        ends_epoch = (position.index + 1) % (task.minibatches.shape[0] // self._epochs) == 0
+        ends_epoch = (position.index + 1) % task.minibatches_per_epoch == 0
         norm, applied, proceed = self._kl_stop.step(
             approx_kl, ends_epoch, lambda: self.apply(gradients, task.progress)
         )
@@ -334,15 +382,3 @@ class Update:
             rate = optimizer.learning_rate.value(progress)
             metrics[f"schedule/{optimizer.rate_name}"] = rate
         return metrics
-
-
-def _pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """All elements of tensors one after another, [size]."""
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
-
-
-def _unpack(packed: tf.Tensor, shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
-    """The tensors that were packed, given their shapes."""
-    sizes = [shape.num_elements() for shape in shapes]
-    parts = tf.split(packed, sizes)
-    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -29,7 +29,7 @@ class ExportOptions(BaseModel):
         "savedmodel", description="TensorFlow's SavedModel, TensorFlow Lite, or ONNX."
     )
     checkpoint: str = Field(
-        "last", min_length=1, description="Checkpoint to load: best, last, or a step."
+        "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
     )
 
 

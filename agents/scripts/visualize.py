@@ -59,7 +59,7 @@ class VisualizeOptions(BaseModel):
         description="Complete episodes to record, all at once; by default the run's eval-episodes.",
     )
     checkpoint: str = Field(
-        "last", min_length=1, description="Checkpoint to load: best, last, or a step."
+        "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
     )
     env_kwargs: dict[str, JsonValue] = Field(
         {},
@@ -97,7 +97,7 @@ def visualize(
       run: A run with checkpoints, or its folder.
       outdir: Folder for `episode-*.mp4`, `scores.json` and `curves.png`; replaces existing ones.
       episodes: Number of episodes; by default the run's `eval_episodes`.
-      checkpoint: `last`, `best`, or the step of one that was kept.
+      checkpoint: `last`, `best`, `averaged`, or the step of one that was kept.
       env_kwargs: Arguments of the environment's constructor that replace those of the run.
       camera: Name or index of one of MuJoCo's cameras; by default one that follows the body, if
         the model has one.

@@ -44,6 +44,7 @@ def check(config: Config) -> None:
     check_reset_options(bool(config.reset_options), config.env_backend)
     check_critic_optimizer(config.critic_learning_rate, config.shared_torso)
     check_overlap(config.overlap, config.env_backend)
+    check_critic_keys(config.critic_keys, config.shared_torso)
     check_reductions(config.reduce_every, config.kl_stop, config.learning_rate_schedule)
 
 
@@ -143,6 +144,16 @@ def check_critic_optimizer(critic_learning_rate: float, shared_torso: bool) -> N
             "critic_learning_rate",
             "critic_learning_rate: a shared_torso has no separate layers of the value function; "
             "expected 0, or shared_torso false",
+        )
+
+
+def check_critic_keys(critic_keys: tuple[str, ...], shared_torso: bool) -> None:
+    """Refuses observations for the value function only where it shares its layers."""
+    if critic_keys and shared_torso:
+        raise PydanticCustomError(
+            "critic_keys",
+            "critic_keys: with a shared_torso, policy and value function see the same\n"
+            "expected shared_torso false, or no critic_keys",
         )
 
 

@@ -152,7 +152,10 @@ def _assign(
             f"the checkpoint {file.path.with_suffix('')} does not fit the configuration: {reason}"
         )
     for name, variable in variables.items():
-        variable.assign(content.arrays[name].view(variable.numpy().dtype))
+        now, array = variable.numpy(), content.arrays[name]
+        variable.assign(
+            array.astype(now.dtype) if _is_narrower(array, now) else array.view(now.dtype)
+        )
 
 
 def _storable(array: np.ndarray) -> np.ndarray:
@@ -162,8 +165,15 @@ def _storable(array: np.ndarray) -> np.ndarray:
 
 
 def _fits(array: np.ndarray, now: np.ndarray) -> bool:
-    """Whether an array that was read has the shape and type of a variable."""
-    return array.shape == now.shape and array.dtype == _storable(now).dtype
+    """Whether an array that was read has the shape of a variable, and its type or a narrower one."""
+    return array.shape == now.shape and (
+        array.dtype == _storable(now).dtype or _is_narrower(array, now)
+    )
+
+
+def _is_narrower(array: np.ndarray, now: np.ndarray) -> bool:
+    """Whether an array is float32 where older versions had what is float64 now."""
+    return array.dtype == np.float32 and now.dtype == np.float64
 
 
 def _check_finite(name: str, value: np.ndarray, step: int) -> None:

@@ -39,6 +39,7 @@ from agents.storage.checkpoint_archive import (
 
 KEPT = 5  # The last ones.
 KEPT_EARLIER = 5  # Of those before, spread over the training.
+AVERAGED = "averaged"  # The averaged weights in the last checkpoint.
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000

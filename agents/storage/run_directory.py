@@ -27,6 +27,7 @@ from agents.settings.resumption import check_resumption
 from agents.storage import run_lock
 from agents.storage.checkpoint_archive import DamagedError
 from agents.storage.checkpoint_files import (
+    AVERAGED,
     BEST,
     CheckpointFile,
     checksums,
@@ -286,7 +287,7 @@ class RunDirectory:
         """Finds a checkpoint and verifies it; the last one is that which a resumed run takes.
 
         Args:
-          which: `last`, `best`, or the environment step of one of those kept.
+          which: `last`, `averaged` (it is in the last), `best`, or the step of one of those kept.
 
         Returns:
           The path of its file without the suffix; the name ends with `-<step>`.
@@ -300,7 +301,9 @@ class RunDirectory:
             raise UsageError(
                 f"{self.path}: the run has no checkpoint yet; it needs to train longer"
             )
-        if which != "last":
+        if which == AVERAGED and not self.load_config().average_decay:
+            raise UsageError(f"--checkpoint={AVERAGED}: the run was trained without average_decay")
+        if which not in ("last", AVERAGED):
             return self._named_checkpoint(which, files)
         found = newest_intact(self.checkpoints, files)
         if not found:

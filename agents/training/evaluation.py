@@ -16,7 +16,7 @@ from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.turn import Turn
-from agents.learning.nonfinite import first_nonfinite
+from agents.learning.nonfinite import describe, first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
@@ -46,13 +46,13 @@ class Scores:
     returns: np.ndarray
     lengths: np.ndarray
 
-    def scalars(self) -> dict[str, float]:
-        """Scalars to log, by tag."""
+    def scalars(self, prefix: str = "eval/") -> dict[str, float]:
+        """Scalars to log, by tag; the tags start with a prefix."""
         return {
-            "eval/return_mean": float(np.mean(self.returns, dtype=np.float64)),
-            "eval/return_std": float(np.std(self.returns, dtype=np.float64)),
-            "eval/length_mean": float(np.mean(self.lengths)),
-            "eval/episodes": float(len(self.returns)),
+            f"{prefix}return_mean": float(np.mean(self.returns, dtype=np.float64)),
+            f"{prefix}return_std": float(np.std(self.returns, dtype=np.float64)),
+            f"{prefix}length_mean": float(np.mean(self.lengths)),
+            f"{prefix}episodes": float(len(self.returns)),
         }
 
 
@@ -155,7 +155,8 @@ class Evaluation:
             if int(index) >= 0:
                 step, env = divmod(int(index), self.envs.num_envs)
                 raise NonFiniteError(
-                    f"The {name} of evaluation environment {env} is {number} in step {steps + step}."
+                    f"The {name} of evaluation environment {env} is {describe(float(number))} in "
+                    f"step {steps + step}."
                 )
 
     def _unfinished(self, returns: np.ndarray, lengths: np.ndarray, running: np.ndarray) -> Scores:

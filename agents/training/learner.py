@@ -15,7 +15,7 @@ from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.transition import Rollout
-from agents.learning.nonfinite import nonfinite_of_all
+from agents.learning.nonfinite import describe, nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
 from agents.runtime.graph_calls import GraphCalls
@@ -66,8 +66,7 @@ class Learner:
         self._algorithm = make_algorithm(self._envs, config, *several)
         policy = self._algorithm.policy
         self._graph_calls = GraphCalls(policy.network.convolves)
-        eval_seeds = self._seeds.many("evaluation", config.eval_episodes)
-        self._evaluation = eval_envs and Evaluation(to_graph(eval_envs), policy, eval_seeds)
+        self._evaluations = self._make_evaluations(to_graph(eval_envs)) if eval_envs else {}
         self._skips_nonfinite = config.on_nonfinite == "skip"
         # Since this process started: updates that were dropped, and restarts that were taken.
         self._skipped = self._num_restarts = 0
@@ -185,8 +184,9 @@ class Learner:
 
     def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
-        assert self._evaluation
-        scalars = self._evaluation.run(progress).scalars()
+        scalars: dict[str, float] = {}
+        for prefix, evaluation in self._evaluations.items():
+            scalars |= evaluation.run(progress).scalars(prefix)
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
             self._best_before = float(self._best)
@@ -196,8 +196,8 @@ class Learner:
     def take_restarts(self) -> list[Restart]:
         """Returns the restarts of training and evaluation environments since the last call."""
         restarts = self._envs.take_restarts()
-        if self._evaluation:
-            restarts += self._evaluation.envs.take_restarts()
+        for evaluation in self._evaluations.values():
+            restarts += evaluation.envs.take_restarts()
         self._num_restarts += len(restarts)
         return restarts
 
@@ -236,6 +236,14 @@ class Learner:
             with tf.control_dependencies([collected]):  # An executor with threads learns after it.
                 rollout = tf.nest.map_structure(tf.identity, rollout)
         return self._learn(rollout)._replace(collected=collected)
+
+    def _make_evaluations(self, envs: InGraphEnv) -> dict[str, Evaluation]:
+        """By the prefix of their tags: of the policy, and of the averaged one where there is one."""
+        seeds = self._seeds.many("evaluation", self._config.eval_episodes)
+        policies = {"eval/": self.policy, "eval/averaged_": self._algorithm.averaged_policy}
+        return {
+            prefix: Evaluation(envs, policy, seeds) for prefix, policy in policies.items() if policy
+        }
 
     def _make_overlap(self) -> Overlap:
         algorithm = self._algorithm
@@ -346,10 +354,10 @@ class Learner:
                 continue
             if name in ("loss", "gradient"):
                 what = "loss" if name == "loss" else "gradient of the loss"
-                return f"The {what} is {number} in the update at step {self.step:,}."
+                return f"The {what} is {float(number)} in the update at step {self.step:,}."
             step, env = divmod(int(index), self._config.num_envs)
             return (
-                f"The {name} of environment {env} is {number} at step {step} of the rollout that "
+                f"The {name} of environment {env} is {describe(float(number))} at step {step} of the rollout that "
                 f"began at step {self._step_before:,}."
             )
         return f"A weight is NaN or infinite after the update at step {self.step:,}."

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 
 import tensorflow as tf
+from gymnasium import spaces
 
+from agents.distributions.factory import scaled_dimensions
 from agents.policies.policy import Policy
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
@@ -39,7 +41,7 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
     width = max(map(len, weights))
     return [
         f"observations: {observation_space}",
-        f"actions: {action_space}",
+        f"actions: {action_space}{_scaling(action_space, config)}",
         f"network: {size:,} weights, {_megabytes(3 * 4 * size)} with the optimizer's",
         *(f"  {name:<{width}}  {_shape(weight)}" for name, weight in weights.items()),
         f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
@@ -49,6 +51,15 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
         f"training: {math.ceil(config.steps / iteration):,} iterations, "
         f"{config.steps // config.eval_interval:,} evaluations of {config.eval_episodes} episodes",
     ]
+
+
+def _scaling(space: Space, config: Config) -> str:
+    """Whether the policy acts in [-1, 1] instead of the bounds, see the setting `scale_actions`."""
+    if config.policy != "gaussian":
+        return ""
+    boxes = [leaf for leaf in leaf_spaces(space) if isinstance(leaf, spaces.Box)]
+    is_scaled = any(scaled_dimensions(box, config.scale_actions).any() for box in boxes)
+    return ", scaled from [-1, 1]" if is_scaled else ""
 
 
 def _bytes_per_step(observation_space: Space, action_space: Space, policy: Policy) -> int:

@@ -76,7 +76,7 @@ def training_loop(
     on_start()
     due = learner.due
     # One for all scores: its graphs are built once, and see the weights of the moment.
-    make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, *learner.spaces, config))
+    make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, learner.spaces[1], config))
     recorder = TrainingRecorder(config, run, eval_envs, learner.step)
     with (
         contextlib.closing(Metrics(run, learner.step, trackers)) as metrics,
@@ -144,7 +144,7 @@ def _describe(
             run.record_command(command, version())
     metrics.config(config.model_dump(), command)
     if not learner.step:
-        metrics.graph(graph_of(learner.policy, *learner.spaces))
+        metrics.graph(graph_of(learner.policy, learner.spaces[1]))
 
 
 def _begin_episodes(learner: Learner) -> None:

@@ -26,7 +26,7 @@ def test_names_are_unique_identifiers():
 def test_arguments_and_results_have_the_spaces_types_and_any_batch_size(name, tmp_path):
     kind = KINDS[name]
     policy = restore_policy(save_run(kind, tmp_path), *kind.spaces, "last")
-    function = PolicyFunction(policy, *kind.spaces)
+    function = PolicyFunction(policy, kind.spaces[1])
     specs = function.call.input_signature
     assert [spec.name for spec in specs] == [
         *(leaf_name for leaf_name, _ in function.observ_leaves),

@@ -6,12 +6,14 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
 from hypothesis import strategies
 
 from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import load_policy, restore_policy, single_spaces
 from agents.errors import UsageError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
+from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.settings.config_file import load_config
@@ -213,3 +215,36 @@ def test_a_call_takes_less_than_a_millisecond(trained):
         policy(np.zeros(3, np.float32))
         seconds.append(time.perf_counter() - start)
     assert np.median(seconds) < 1e-3
+
+
+def test_averaged_weights_are_a_choice_of_checkpoint(tmp_path, envs):
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(load_config("cartpole", layers=[4], average_decay=0.9))
+    spaces = envs.single_observation_space, envs.single_action_space
+    policy, average = (Policy(*spaces, run.load_config(seed=seed)) for seed in (0, 1))
+    variables = {**policy.variables(), **averaged_variables(average)}
+    Checkpoints(run.checkpoints, variables).save(7)
+    for which, expected in [("last", policy), ("averaged", average)]:
+        loaded = restore_policy(run, *spaces, which)
+        name = "network/policy/output/kernel"
+        np.testing.assert_array_equal(loaded.variables()[name], expected.variables()[name])
+    run.prepare(load_config("cartpole", layers=[4]))
+    with pytest.raises(UsageError, match="without average_decay"):
+        restore_policy(run, *spaces, "averaged")
+
+
+def test_policies_act_without_what_only_the_critic_saw(tmp_path):
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    space = spaces.Dict(seen=box, hidden=box)
+    run = RunDirectory(tmp_path / "run")
+    config = load_config("default", layers=[4], critic_keys=["hidden"])
+    run.prepare(config)
+    save_spaces(run.spaces_file, space, box)
+    Checkpoints(run.checkpoints, Policy(space, box, config).variables()).save(0)
+    policy = load_policy(run)
+    assert policy.observation_space == spaces.Dict(seen=box)
+    seen = np.array([0.5, -0.5], np.float32)
+    action = policy({"seen": seen})
+    np.testing.assert_array_equal(policy({"seen": seen, "hidden": seen}), action)
+    with pytest.raises(ValueError, match="seen"):
+        policy({"hidden": seen})

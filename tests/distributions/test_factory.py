@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.distributions.factory import make_action_distribution
+from agents.distributions.factory import make_action_distribution, scaled_dimensions
 from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.errors import UnsupportedSpaceError, UsageError
@@ -85,3 +85,32 @@ def test_correlated_noise_needs_gaussian_policies():
     with pytest.raises(UnsupportedSpaceError, match="beta"):
         config = load_config("default", noise_correlation=0.5, policy="beta")
         make_action_distribution(BOX, config)
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "auto", "always"),
+    [
+        (-1, 1, False, True),
+        (-10, 10, False, True),
+        (-0.1, 0.1, False, True),
+        (0, 1, False, True),
+        (-1000, 1000, True, True),
+        (0, 300, True, True),
+        (-0.01, 0.01, True, True),
+        (2, 3, True, True),
+        (-INF, INF, False, False),
+        (5, INF, False, False),
+        (-3e38, 3e38, False, True),
+    ],
+)
+def test_which_dimensions_are_scaled(low, high, auto, always):
+    box = spaces.Box(np.array([low, -1]), np.array([high, 1]), dtype=np.float64)
+    for scale_actions, expected in [
+        ("auto", [auto, False]),
+        ("always", [always, True]),
+        ("never", [False, False]),
+    ]:
+        np.testing.assert_array_equal(scaled_dimensions(box, scale_actions), expected)

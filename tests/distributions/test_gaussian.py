@@ -128,3 +128,22 @@ def test_masks_are_rejected():
         ParametricGaussian(spaces.Box(-1, 1, (1,))).distribution(
             [tf.zeros([1, 1]), tf.zeros([1])], tf.ones([1, 1], tf.bool)
         )
+
+
+@given(
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6)), min_size=1, max_size=4),
+    st.data(),
+)
+@settings(max_examples=30, deadline=None)
+def test_scaled_samples_of_one_are_the_bounds(intervals, data):
+    low, width = np.array(intervals).T
+    space = spaces.Box(low, low + width, dtype=np.float64)
+    scaled = np.array(data.draw(st.lists(st.booleans(), min_size=len(low), max_size=len(low))))
+    parametric = ParametricGaussian(space, scaled=scaled)
+    sample = np.array([[-1], [0.5], [1], [3]], np.float32) * np.ones(len(low), np.float32)  # [4, A]
+    action = parametric.to_environment(tf.constant(sample))
+    assert action.dtype == tf.float64
+    expected = np.where(scaled, low + (sample + 1) / 2 * width, sample)
+    np.testing.assert_allclose(
+        action, np.clip(expected, space.low, space.high), rtol=1e-9, atol=1e-6
+    )

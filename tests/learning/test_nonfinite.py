@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from agents.learning.nonfinite import find_nonfinite, first_nonfinite, nonfinite_of_all
+from agents.learning.nonfinite import describe, find_nonfinite, first_nonfinite, nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER
 from tests.tensor_toys import LearnerGroup
 
@@ -176,3 +176,18 @@ def test_names_are_joined_one_by_one():
 def test_a_single_learner_keeps_what_it_found():
     found = {"loss": (tf.constant(1.0), tf.constant(-1))}
     assert nonfinite_of_all(found, SINGLE_LEARNER, 2) is found
+
+
+@pytest.mark.parametrize("value", [1e200, -1e39])
+def test_finite_numbers_beyond_float32_are_found_as_they_are(value):
+    rollout = make_rollout()
+    rollout["observ"] = rollout["observ"].astype(np.float64)
+    for name in ("final_observ", "last_observ"):
+        rollout[name] = np.zeros_like(rollout[name], np.float64)
+    rollout["observ"][2, 1, 0] = value
+    assert find(rollout)["observ"] == (value, 2 * B + 1)
+
+
+def test_descriptions_tell_what_is_wrong_with_a_number():
+    assert describe(float("nan")) == "nan" and describe(float("-inf")) == "-inf"
+    assert describe(-1e200) == "-1e+200, which exceeds float32,"

@@ -208,3 +208,15 @@ def test_normalizers_of_two_learners_equal_those_of_one():
             np.testing.assert_allclose(
                 own_rewards.variables()[name], rewards.variables()[name], rtol=1e-6
             )
+
+
+def test_what_float32_would_round_is_normalized():
+    random = np.random.default_rng(0)
+    observ = 1.7e9 + random.normal(size=[200, 2]) * [1e-3, 10.0]
+    normalizer = ObservNormalizer(2, clip=10.0, dtype=tf.float64)
+    normalizer.update(tf.constant(observ))
+    normalized = normalizer.normalize(tf.constant(observ))
+    assert normalized.dtype == tf.float32
+    expected = (observ - observ.mean(axis=0)) / np.sqrt(observ.var(axis=0) + 1e-8)
+    # Even float64 has but 2e-7 of a second there.
+    np.testing.assert_allclose(normalized, expected, atol=2e-3)

@@ -255,3 +255,12 @@ def test_learners_standardize_and_explain_the_whole_batch():
     np.testing.assert_allclose([one, other], expected, rtol=1e-6)
     assert float(explained) == float(same)
     np.testing.assert_allclose(explained, 1 - np.var(halves - values) / np.var(halves), rtol=1e-6)
+
+
+@pytest.mark.parametrize("min_std", [0.5, 1.0])
+@pytest.mark.parametrize("std", [0.1, 3.0])
+def test_small_advantages_are_not_enlarged(std, min_std):
+    advantage = np.random.default_rng(0).normal(2, std, size=[50]).astype(np.float32)
+    expected = (advantage - advantage.mean()) / max(advantage.std(), min_std)
+    scaled = standardize(tf.constant(advantage), min_std=min_std)
+    np.testing.assert_allclose(scaled, expected, rtol=1e-4, atol=1e-5)

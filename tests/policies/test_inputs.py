@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import UnsupportedSpaceError
-from agents.policies.inputs import Inputs
-from agents.spaces import flatten, pack
+from agents.policies.inputs import Inputs, all_vectors
+from agents.spaces import exceeds_float32, flatten, leaf_spaces, pack
 
 SHAPES = st.lists(st.integers(1, 3), max_size=2).map(tuple)
 BOXES = st.one_of(
@@ -62,10 +62,15 @@ def test_vectors_equal_those_of_gymnasium(space, num_elements, seed):
     elements = [space.sample() for _ in range(num_elements)]
     inputs = Inputs(space)
     vectors = inputs.convert(stacked(space, elements))["vector"]
-    assert vectors.dtype == tf.float32
+    is_wide = any(map(exceeds_float32, leaf_spaces(space)))
+    assert vectors.dtype == inputs.dtype == (tf.float64 if is_wide else tf.float32)
     assert vectors.shape == (num_elements, *inputs.shapes["vector"])
     expected = np.stack([spaces.flatten(space, element) for element in elements])
-    np.testing.assert_array_equal(vectors, expected.astype(np.float32))
+    np.testing.assert_array_equal(vectors, expected.astype(vectors.dtype.as_numpy_dtype))
+    inputs.round_to_float32()
+    rounded = inputs.convert(stacked(space, elements))["vector"]
+    assert rounded.dtype == tf.float32
+    np.testing.assert_array_equal(rounded, expected.astype(np.float32))
 
 
 def test_observations_may_have_several_batch_dimensions():
@@ -118,3 +123,60 @@ def test_action_masks_are_not_inputs_of_networks():
 def test_a_missing_mask_raises():
     with pytest.raises(UnsupportedSpaceError, match="action_mask"):
         Inputs(spaces.Box(-1, 1, (2,), np.float32), action_mask=True)
+
+
+def test_vectors_keep_what_float32_would_round():
+    space = spaces.Dict(
+        time=spaces.Box(-np.inf, np.inf, (1,), np.float64),
+        count=spaces.Box(0, 2**60, (), np.int64),
+        gear=spaces.Discrete(2),
+    )
+    inputs = Inputs(space)
+    observ = {
+        "time": tf.constant([[1.7e9 + 0.25]], tf.float64),
+        "count": tf.constant([2**40 + 1], tf.int64),
+        "gear": tf.constant([1], tf.int64),
+    }
+    vector = inputs.convert(observ)["vector"]
+    assert vector.dtype == inputs.dtype == tf.float64
+    np.testing.assert_array_equal(vector, [[2**40 + 1, 0, 1, 1.7e9 + 0.25]])
+    assert Inputs(spaces.Box(0, 9, (2,), np.int16)).dtype == tf.float32
+
+
+ROBOT = spaces.Dict(
+    camera=spaces.Box(0, 255, (36, 40, 3), np.uint8),
+    map=spaces.Box(0, 255, (40, 40), np.uint8),
+    joints=spaces.Box(-1, 1, (3,), np.float32),
+    state=spaces.Box(-1, 1, (2,), np.float64),
+    action_mask=spaces.MultiBinary(2),
+)
+
+
+def test_some_keys_are_for_the_critic_only():
+    inputs = Inputs(ROBOT, keep_images=True, action_mask=True, critic_keys=["state", "map"])
+    assert inputs.shapes == {"vector": (3,), "image_0": (36, 40, 3)}
+    assert inputs.critic_shapes == {"vector": (2,), "image_0": (40, 40, 1)}
+    assert set(inputs.acting_space.spaces) == {"camera", "joints", "action_mask"}
+    observ = {key: tf.constant(value[None]) for key, value in ROBOT.sample().items()}
+    acting = {key: observ[key] for key in inputs.acting_space.spaces}
+    assert set(inputs.convert(acting)) == {"vector", "image_0", "action_mask"}
+    converted = inputs.convert(observ, critic=True)
+    np.testing.assert_array_equal(converted["vector"], observ["joints"])
+    np.testing.assert_array_equal(converted["critic_vector"], observ["state"])
+    np.testing.assert_array_equal(converted["critic_image_0"], observ["map"][..., None])
+    assert converted["vector"].dtype == tf.float32
+    assert all_vectors(converted).shape == [1, 5]
+
+
+@pytest.mark.parametrize(
+    ("space", "keys", "message"),
+    [
+        (spaces.Box(-1, 1, (2,)), ["state"], "the key 'state'.*keys are none"),
+        (ROBOT, ["sate"], "'sate'.*joints"),
+        (ROBOT, ["action_mask"], "'action_mask'"),
+        (ROBOT, ["camera", "map", "joints", "state"], "got all keys"),
+    ],
+)
+def test_keys_of_the_critic_must_be_some_of_a_dictionary(space, keys, message):
+    with pytest.raises(UnsupportedSpaceError, match=f"(?s){message}"):
+        Inputs(space, critic_keys=keys)

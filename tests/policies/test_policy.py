@@ -52,7 +52,7 @@ def test_acts_on_normalized_observations():
     policy = make()
     observ = tf.constant([[1.0, 2.0, 3.0], [3.0, 6.0, 9.0]])
     before = policy.act(observ, deterministic=True)[0].numpy()
-    policy.update_normalizer(policy.inputs.convert(observ))
+    policy.update_normalizers(policy.inputs.convert(observ))
     after = policy.act(observ, deterministic=True)[0].numpy()
     expected = policy.network.policy({"vector": tf.constant([[-1.0] * 3, [1.0] * 3])}, {})[0].mode()
     np.testing.assert_allclose(after, expected, atol=1e-6)
@@ -75,7 +75,7 @@ def test_preprocessing_converts_and_normalizes():
         "speed": tf.constant([[2.0, 0.0], [4.0, 0.0], [6.0, 3.0]]),
     }
     inputs = policy.inputs.convert(observ)
-    policy.update_normalizer(inputs)
+    policy.update_normalizers(inputs)
     vectors = observ["speed"].numpy()
     expected = np.clip((vectors - vectors.mean(axis=0)) / vectors.std(axis=0), -1, 1)
     for normalized in (policy.normalize(inputs), policy.preprocess(observ)):
@@ -87,8 +87,8 @@ def test_images_need_no_normalizer():
     space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
     policy = Policy(space, BOX, load_config("default", layers=[8], network="nature"))
     inputs = policy.inputs.convert(tf.ones([2, 36, 36, 1], tf.uint8))
-    policy.update_normalizer(inputs)
-    assert policy.normalize(inputs) is inputs
+    policy.update_normalizers(inputs)
+    assert policy.normalize(inputs) == inputs
     assert not [name for name in policy.variables() if name.startswith("normalize_observ")]
 
 
@@ -123,3 +123,25 @@ def test_variables_are_those_of_network_and_normalizer():
     assert set(policy.variables()) == network | normalizer
     assert len(normalizer) == 5
     assert set(make(normalize_observ=False).variables()) == network
+
+
+def test_the_value_function_alone_gets_the_keys_of_the_critic():
+    space = spaces.Dict(seen=BOX, hidden=spaces.Box(-np.inf, np.inf, (2,), np.float64))
+    for settings in ({}, {"recurrent": "gru"}):
+        config = load_config("default", layers=[8], critic_keys=["hidden"], **settings)
+        policy = Policy(space, BOX, config)
+        seen = tf.random.stateless_normal([4, 3], seed=[0, 1])
+        hidden = 1.7e9 + tf.random.stateless_normal([4, 2], seed=[0, 2], dtype=tf.float64)
+        observ = {"seen": seen, "hidden": hidden}
+        # Acting needs no more than what the policy sees.
+        first, _, _ = policy.act({"seen": seen}, deterministic=True)
+        np.testing.assert_array_equal(policy.act(observ, deterministic=True)[0], first)
+        inputs = policy.inputs.convert(observ, critic=True)
+        policy.update_normalizers(inputs)
+        normalized = policy.normalize(inputs)
+        assert np.abs(normalized["critic_vector"]).max() < 3
+        states = policy.network.zero_states(4)
+        values = policy.network.value(normalized, states)
+        others = {**normalized, "critic_vector": -normalized["critic_vector"]}
+        assert np.abs(values - policy.network.value(others, states)).min() > 0
+        assert any(name.startswith("normalize_critic_observ/") for name in policy.variables())

@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from agents.learning.kl_stop import make_kl_stop
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.batch import Batch
-from agents.ppo.kl_stop import make_kl_stop
 from agents.ppo.loss import make_loss
 from agents.ppo.update import Update
 from agents.settings.config_file import load_config

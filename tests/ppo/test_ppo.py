@@ -346,6 +346,7 @@ CHECKPOINTED = {
     },
     "images": MIXED_SETTINGS["images"],
     "overlap": {"recurrent": "gru", "recurrent_units": 3, "sequence_length": 2, "overlap": True},
+    "averaged, recomputed": {"average_decay": 0.9, "recompute_advantages": True, "epochs": 2},
 }
 
 # Paths of variables that checkpoints need not hold, and why. They match nothing else.
@@ -383,6 +384,9 @@ def disabled_parts(config):
     """Paths of the parts of PPO that settings disable."""
     enabled = {
         "ppo.policy.observ_normalizer": config.normalize_observ,
+        "ppo.policy.critic_normalizer": config.critic_keys,
+        "ppo.averaged_policy.critic_normalizer": config.critic_keys,
+        "ppo._average.policy.critic_normalizer": config.critic_keys,
         "ppo._processor._reward_normalizer": config.normalize_reward,
         "ppo._processor._value_normalizer": config.normalize_value,
         "ppo._correlated_noise": config.noise_correlation,

@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from agents.graph.transition import Rollout
 from agents.policies.policy import Policy
+from agents.policies.sequences import flatten_time
 from agents.ppo.loss import make_loss
 from agents.ppo.rollout_processor import Experience, RolloutProcessor
-from agents.ppo.sequences import flatten_time
 from agents.settings.config_file import load_config
 from tests.toys import FORCE, UNBOUNDED
 
@@ -96,7 +96,7 @@ def test_steps_without_an_outcome_are_left_out(recurrent):
     policy = Policy(UNBOUNDED, FORCE, config)
     processor = RolloutProcessor(policy, B, config)
     experience = make_experience(policy)
-    batch, arrays = processor.process(experience)
+    batch, arrays, _ = processor.process(experience)
     rollout = tf.nest.map_structure(lambda leaf: leaf.numpy(), experience.rollout)
     valid = ~rollout.restarted
     sums = numpy_sums(rollout, config.discount)
@@ -127,7 +127,7 @@ def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
     config = load_config("default", **SETTINGS, value_clip=value_clip)
     policy = Policy(UNBOUNDED, FORCE, config)
     loss = make_loss(policy.network, config)
-    batch, _ = RolloutProcessor(policy, B, config).process(make_experience(policy))
+    batch, _, _ = RolloutProcessor(policy, B, config).process(make_experience(policy))
     progress = tf.constant(0.0)
 
     def gradients(batch):

@@ -343,7 +343,7 @@ def test_batches_have_the_documented_shapes(kind):
     done = np.zeros([6, 2], bool)
     done[1, 0] = done[4, 1] = True
     experience = make_experience(policy, done)
-    batch, arrays = processor.process(experience)
+    batch, arrays, _ = processor.process(experience)
     assert isinstance(batch, Batch)
     shape = [12] if kind == "none" else [4, 3]
     for name in ("advantage", "old_log_prob", "target", "value"):
@@ -387,3 +387,29 @@ def test_a_reset_clears_running_sums_and_recurrent_states():
     for name, variable in processor.variables().items():
         cleared = np.zeros_like(before[name]) if name in episode_state else before[name]
         np.testing.assert_array_equal(variable, cleared)
+
+
+@pytest.mark.parametrize("kind", ["none", "gru"])
+def test_targets_are_estimated_again_with_the_value_function_as_it_is(kind):
+    sizes = {"num_envs": 2, "rollout_length": 6, "minibatch_size": 6, "layers": (4,)}
+    settings = {"recurrent": kind, "recurrent_units": 5, "sequence_length": 3}
+    config = load_config("default", **sizes, **({} if kind == "none" else settings))
+    policy = Policy(UNBOUNDED, FORCE, config)
+    processor = RolloutProcessor(policy, 2, config)
+    done = np.zeros([6, 2], bool)
+    done[1, 0] = done[4, 1] = True
+    batch, _, estimate = processor.process(make_experience(policy, done))
+    after = {name: variable.numpy() for name, variable in processor.variables().items()}
+    again = estimate()
+    for name in ("advantage", "target", "value"):
+        np.testing.assert_allclose(getattr(again, name), getattr(batch, name), atol=1e-6)
+    # Values of all states rise by 1.
+    policy.network.variables()["value/output/bias"].assign([1.0])
+    raised = estimate()
+    np.testing.assert_allclose(raised.value, batch.value + 1, atol=1e-5)
+    np.testing.assert_allclose(raised.target - raised.advantage, raised.value, atol=1e-5)
+    assert np.abs(raised.advantage - batch.advantage).min() > 1e-3
+    # Neither statistics nor recurrent states are those of a second rollout.
+    np.testing.assert_equal(
+        {name: variable.numpy() for name, variable in processor.variables().items()}, after
+    )

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.learning.kl_stop import StopBeforeMinibatch
 from agents.learning.optimizers import Optimizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.schedules import Constant
-from agents.ppo.kl_stop import StopBeforeMinibatch
 from agents.ppo.update import Update
 from agents.storage.checkpoint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer

@@ -9,7 +9,7 @@ import pytest
 
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
-from agents.settings.field_types import Restarts
+from agents.settings.schema.field_types import Restarts
 
 
 def test_every_setting_is_described_and_bounded():

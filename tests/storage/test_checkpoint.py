@@ -346,3 +346,13 @@ def test_fingerprints_differ_for_the_smallest_differences():
     assert fingerprint(variables) != same
     assert fingerprint({"a": tf.Variable([0.0])}) != fingerprint({"a": tf.Variable([-0.0])})
     assert fingerprint({"a": tf.Variable(0.0)}) != fingerprint({"b": tf.Variable(0.0)})
+
+
+def test_what_older_versions_had_as_float32_is_read_as_float64(tmp_path):
+    values = np.array([0.1, 1e5], np.float32)
+    Checkpoints(tmp_path, {"scale": tf.Variable(values)}).save(1)
+    scale = tf.Variable(tf.zeros([2], tf.float64))
+    assert Checkpoints(tmp_path, {"scale": scale}).load()
+    np.testing.assert_array_equal(scale, values)
+    with pytest.raises(UsageError, match="scale is not int32"):
+        Checkpoints(tmp_path, {"scale": tf.Variable([1, 2])}).load()

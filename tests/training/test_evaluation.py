@@ -1,6 +1,7 @@
 import contextlib
 import functools
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,7 +11,8 @@ from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.evaluation import Evaluation, Scores
-from agents.vector.batch_env import BatchEnv, make_batch_env
+from agents.vector.batch_env import BatchEnv
+from agents.vector.process_batch import make_batch_env
 from tests.tensor_toys import RandomTensorEnv
 from tests.toys import FORCE, UNBOUNDED, CountingEnv, RandomEnv
 
@@ -125,3 +127,31 @@ def test_evaluations_reset_the_recurrent_state():
     one, other = evaluation.run(), evaluation.run()
     np.testing.assert_array_equal(one.returns, other.returns)
     np.testing.assert_array_equal(one.lengths, other.lengths)
+
+
+class EchoEnv(gymnasium.Env):
+    """Rewards the action; three steps with equal observations."""
+
+    observation_space, action_space = UNBOUNDED, FORCE
+
+    def reset(self, *, seed=None, options=None):
+        self._step = 0
+        return np.ones(2, np.float32), {}
+
+    def step(self, action):
+        self._step += 1
+        return np.ones(2, np.float32), float(action[0]), self._step == 3, False, {}
+
+
+def test_no_evaluation_starts_with_the_recurrent_state_of_another():
+    policy = Policy(UNBOUNDED, FORCE, load_config("default", layers=(4,), recurrent="gru"))
+    policy.network.variables()["policy/output/kernel"].assign(tf.ones([64, 1]))
+    # Not reset at the end of an episode, so that it is left over.
+    evaluation = Evaluation(
+        InGraphBatchEnv(BatchEnv([EchoEnv() for _ in range(2)], blocking=True)),
+        policy,
+        np.arange(2),
+    )
+    one, other = evaluation.run(), evaluation.run()
+    assert np.abs(one.returns).min() > 1e-3
+    np.testing.assert_array_equal(one.returns, other.returns)

@@ -16,6 +16,7 @@ from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint import fingerprint
 from agents.training.learner import Learner, to_graph
+from tests.toys import RandomEnv
 from tests.training.learners import make_learner, make_random_env, make_tensor_env
 
 
@@ -247,3 +248,31 @@ def test_only_environments_in_tensorflow_are_compiled(env_backend):
     assert envs.compiles == (env_backend == "tf")
     assert isinstance(envs, InGraphBatchEnv) == (env_backend == "inline")
     assert to_graph(envs) is envs
+
+
+def test_new_episodes_start_without_a_recurrent_state():
+    learner = make_learner(
+        lambda: RandomEnv(durations=(1000, 1000)), recurrent="gru", recurrent_units=3
+    )
+    learner.iterate()
+    states = [
+        variable
+        for name, variable in learner.variables().items()
+        if name.startswith(("policy_states/", "value_states/"))
+    ]
+    assert len(states) == 2 and all(state.numpy().any() for state in states)
+    learner.begin_episodes()
+    assert not any(state.numpy().any() for state in states)
+
+
+def test_averaged_weights_are_evaluated_too():
+    learner = make_learner(make_random_env, average_decay=0.5)
+    for _ in range(3):
+        learner.iterate()
+    scalars, _ = learner.evaluate()
+    assert scalars["eval/averaged_episodes"] == scalars["eval/episodes"] == 3
+    assert np.isfinite(scalars["eval/averaged_return_mean"])
+    weights = {name: variable.numpy() for name, variable in learner.variables().items()}
+    kernel = "network/policy/output/kernel"
+    assert np.abs(weights[kernel] - weights[f"averaged/{kernel}"]).max() > 0
+    assert int(weights["averaged/count"]) == 3

@@ -38,3 +38,15 @@ def test_memory_and_counts_of_iterations():
     assert "update: 3 epochs of 4 minibatches of 250 steps" in text
     assert "training: 6 iterations, 5 evaluations of 4 episodes" in text
     assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
+
+
+def test_scaled_actions_are_named():
+    observ, far = spaces.Box(-1, 1, (3,)), spaces.Box(-1000, 1000, (2,))
+    for settings, scaled in [
+        ({}, True),
+        ({"scale_actions": "never"}, False),
+        ({"policy": "squashed_gaussian"}, False),
+    ]:
+        lines = summarize(load_config("pendulum", **settings), observ, far)
+        assert (f"actions: {far}, scaled from [-1, 1]" in lines) == scaled
+    assert f"actions: {BOTH[1]}" in summarize(load_config("pendulum"), *BOTH)

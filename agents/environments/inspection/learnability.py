@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium import spaces
 
+from agents.environments.action_bounds import far_from_unit
 from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.random_steps import RandomSteps
-from agents.spaces import leaf_paths, leaf_spaces
+from agents.spaces import exceeds_float32, leaf_paths, leaf_spaces
 
 if TYPE_CHECKING:
     from agents.types import Space
@@ -18,46 +19,40 @@ if TYPE_CHECKING:
 # Float32 has 24 bits: of numbers this many times as large as what changes in them, 1 % is lost.
 _LOST_BELOW = 100 * 2.0**-24
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
-# A policy starts with actions around 0, of deviation 1: bounds that it reaches, and does not always
-# exceed.
-_SMALLEST_BOUND, _LARGEST_BOUND = 0.1, 10.0
 
 
 def check_actions(space: Space) -> list[Finding]:
-    """Checks that a policy reaches the bounds of actions, whose first samples are around 0."""
+    """Checks that a policy's first actions, which are around 0, are within the bounds.
+
+    The policy scales actions between two finite bounds by itself, see the setting `scale_actions`.
+    """
     findings = []
     for name, leaf in _named_leaves(space, "actions"):
         if not isinstance(leaf, spaces.Box) or leaf.dtype.kind != "f":
             continue
-        low, high = leaf.low.astype(np.float64), leaf.high.astype(np.float64)
-        finite = np.isfinite(low) & np.isfinite(high)
-        far = finite & ((high > _LARGEST_BOUND) | (low < -_LARGEST_BOUND))
-        narrow = finite & (high < _SMALLEST_BOUND) & (low > -_SMALLEST_BOUND)
-        beside = finite & ((low > 0) | (high < 0))
-        for which, reason in (
-            (far, "the policy's first actions are around 0 with deviation 1, and reach little of"),
-            (narrow, "the policy's first actions have deviation 1, so that most are clipped to"),
-            (beside, "the policy's first actions are around 0, outside of"),
-        ):
-            if which.any():
-                bounds = f"[{low[which][0]:g}, {high[which][0]:g}]"
-                advice = "scale them: --env-wrappers=agents.tools.wrappers:RangeNormalize"
-                findings.append(Finding(False, f"{name}: {reason} {bounds}", advice))
-                break
+        outside = ((leaf.low > 0) | (leaf.high < 0)) & ~far_from_unit(leaf)
+        if outside.any():
+            bounds = f"[{leaf.low[outside][0]:g}, {leaf.high[outside][0]:g}]"
+            problem = f"{name}: the policy's first actions are around 0, outside of {bounds}"
+            findings.append(Finding(False, problem, "give the action space two finite bounds"))
     return findings
 
 
 def check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
-    """Checks that what changes in observations is left in 32 bits."""
+    """Checks that numbers fit into 32 bits, and that what changes in them is left there.
+
+    Wider ones are normalized before they become float32.
+    """
     findings = []
     for (name, leaf), scale in zip(_named_leaves(space, "observations"), steps.scales, strict=True):
         if not isinstance(leaf, spaces.Box) or leaf.dtype == np.uint8:
             continue
         largest, deviation = scale.largest, scale.deviation()  # [O]
+        lost = (deviation > 0) & (deviation < _LOST_BELOW * largest)  # [O]
         if (largest > _LARGEST_FLOAT).any():
             problem = f"{name}: {np.max(largest):g} is too large for float32, which networks take"
             findings.append(Finding(True, problem, "scale or clip it in the environment"))
-        elif (lost := (deviation > 0) & (deviation < _LOST_BELOW * largest)).any():
+        elif lost.any() and not exceeds_float32(leaf):
             index = int(np.argmax(lost))
             problem = (
                 f"{name}: number {index} is around {largest[index]:.4g} and changes by "

@@ -3,7 +3,7 @@ import pytest
 from agents.command_line import parser
 from agents.settings.config import Config
 from agents.settings.config_file import load_config, save_config
-from agents.settings.field_types import Restarts
+from agents.settings.schema.field_types import Restarts
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from agents.ppo.kl_stop import NeverStop, StopAfterEpoch, StopBeforeMinibatch, make_kl_stop
+from agents.learning.kl_stop import NeverStop, StopAfterEpoch, StopBeforeMinibatch, make_kl_stop
 from agents.settings.config_file import load_config
 
 NORM = 7.0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
-from agents.settings.plain_data import as_saved
+from agents.settings.schema.plain_data import as_saved
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
 Names = Annotated[tuple[str, ...], Field(max_length=100)]

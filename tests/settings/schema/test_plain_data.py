@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pydantic_core import PydanticCustomError
 
-from agents.settings.plain_data import as_saved, as_text, read_number
+from agents.settings.schema.plain_data import as_saved, as_text, read_number
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ def to_sequences(structure: Structure, length: int) -> Structure:
     return sequences
 
 
+def to_elements(structure: Structure, length: int = 0) -> Structure:
+    """Reshapes leaves [T, B, ...] to single steps, or to sequences of a length that is not 0."""
+    return to_sequences(structure, length) if length else flatten_time(structure)
+
+
 def states_before(states: States, start: States, is_first: tf.Tensor, length: int) -> States:
     """Recurrent states before each of the sequences that `to_sequences` makes.
 

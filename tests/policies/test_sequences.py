@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.ppo.sequences import flatten_time, states_before, to_sequences
+from agents.policies.sequences import flatten_time, states_before, to_sequences
 
 
 @given(

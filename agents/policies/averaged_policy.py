@@ -1,0 +1,61 @@
+"""A policy whose weights are a moving average of those of a policy that is trained.
+
+Polyak and Juditsky, "Acceleration of Stochastic Approximation by Averaging" (1992); exponential, as in
+Morales-Brotons et al., "Exponential Moving Average of Weights in Deep Learning" (2024, arXiv 2411.18704).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from agents.policies.policy import Policy
+
+# Of the names of its variables in checkpoints.
+_PREFIX = "averaged"
+
+
+class AveragedPolicy:
+    """Averages the weights of a policy, and takes over its normalizers' statistics.
+
+    Attributes:
+      policy: The policy with averaged weights; only for acting.
+    """
+
+    def __init__(self, policy: Policy, decay: float):
+        """Starts without weights to average.
+
+        Args:
+          policy: A policy of its own, of the same configuration as the one that is trained.
+          decay: Factor of the older weights in each update, below 1.
+        """
+        self.policy, self._decay = policy, decay
+        self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
+
+    def update(self, trained: Policy) -> None:
+        """Adds the weights of the trained policy.
+
+        The first ones are averaged equally, so that the initial weights do not count.
+        """
+        weights = self.policy.network.variables()
+        self._count.assign_add(1)
+        share = tf.maximum(1.0 - self._decay, 1.0 / tf.cast(self._count, tf.float32))  # []
+        for name, value in trained.network.variables().items():
+            weights[name].assign((1.0 - share) * weights[name] + share * value)
+        self.policy.assign_statistics(trained)
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The state that a checkpoint holds, by name."""
+        variables = averaged_variables(self.policy)
+        return {**variables, f"{_PREFIX}/count": self._count}
+
+
+def make_average(decay: float, *policy_arguments: Any) -> AveragedPolicy | None:
+    """Makes an average of policies with these arguments of `Policy`; None for a decay of 0."""
+    return AveragedPolicy(Policy(*policy_arguments), decay) if decay else None
+
+
+def averaged_variables(policy: Policy) -> dict[str, tf.Variable]:
+    """The variables of a policy, by the names of the averaged ones in a checkpoint."""
+    return {f"{_PREFIX}/{name}": variable for name, variable in policy.variables().items()}

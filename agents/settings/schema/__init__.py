@@ -1,0 +1,1 @@
+"""The settings of an experiment by section, their types and their values as plain data."""
