@@ -1,5 +1,6 @@
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -243,10 +244,32 @@ def test_a_policy_learns_which_action_pays():
     np.testing.assert_array_equal(action, [6, 7])
 
 
-def test_a_policy_learns_the_best_valid_action():
+class Telling(gymnasium.ObservationWrapper):
+    """Adds the context to the observations, as what only the value function may see."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        hidden = spaces.Box(0, 1, (1,), np.float64)
+        self.observation_space = spaces.Dict(hidden=hidden, **env.observation_space.spaces)
+
+    def observation(self, observation):
+        return {"hidden": np.array([observation["observ"]], np.float64), **observation}
+
+
+GRU = {"recurrent": "gru", "recurrent_units": 8, "sequence_length": 4}
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{}, GRU, {**GRU, "critic_keys": ["hidden"]}],
+    ids=["", "memory", "memory and keys of the critic"],
+)
+def test_a_policy_learns_the_best_valid_action(others):
     settings = {"epochs": 4, "minibatch_size": 16, "learning_rate": 0.05, "discount": 0.0}
     envs = [BanditEnv(num_actions=4, masked=True) for _ in range(4)]  # They refuse invalid actions.
-    agent = Agent(envs, 16, action_mask=True, **settings)
+    if "critic_keys" in others:
+        envs = list(map(Telling, envs))
+    agent = Agent(envs, 16, action_mask=True, **settings, **others)
     for _ in range(15):
         agent.iterate()
     observ = {
@@ -270,6 +293,13 @@ MIXED_SETTINGS = {
         "policy": "squashed_gaussian",
         "state_dependent_std": True,
         "normalize_value": True,
+    },
+    "images, memory, keys of the critic": {
+        "network": "nature",
+        "recurrent": "gru",
+        "critic_keys": ["count", "speed"],
+        "recompute_advantages": True,
+        "epochs": 2,
     },
 }
 
