@@ -33,12 +33,14 @@ from agents.command_line.parser import parse_command
 from agents.errors import UsageError
 from agents.settings.config import Config
 from results.expected import expected_results
+from results.kept_runs import keep, median_run
 from results.learning_curves import plot_learning_curves
 from results.report import compact_json, markdown
 from results.rows import Row, compare, summarize, task_of
 from results.runs import Run, train
 
 ROOT = Path(__file__).parents[1]
+RUNS = Path("results") / "runs"  # In the folder of RESULTS.md.
 POINTS = 10  # Evaluations of a learning curve, at least.
 
 
@@ -148,6 +150,9 @@ def _make_row(
     if len(runs) != options.seeds:
         return None
     row = summarize(preset, runs, _command_line(preset, options, settings))
+    kept = options.outdir / RUNS / (options.label or preset)
+    if keep(median_run(runs), kept):
+        row["kept_run"] = str(RUNS / kept.name)
     if "target" in options:
         row["own_target"] = options.target
     return row

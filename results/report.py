@@ -114,6 +114,9 @@ def _section(label: str, row: ComparedRow, note: str) -> list[str]:
     lines += [*_returns(row), ""]
     if note:
         lines += [note.strip(), ""]
+    if "kept_run" in row:
+        show = f"python -m agents.scripts.visualize --logdir={row['kept_run']} --outdir=videos"
+        lines += [f"The median run: `{show}`", ""]
     seconds = f"{row['seconds']:.0f} s per run" if row["seconds"] else "all runs were resumed"
     return [*lines, f"`{row['command']}` ({seconds}, {row['steps_per_second']:,.0f} steps/s)"]
 

@@ -28,13 +28,14 @@ class Row(_Row, total=False):
     """A row of results.json: statistics over the seeds of one preset.
 
     `returns` are those of the last evaluations, `averaged` those of the averaged weights then, where
-    there are any. `own_target` replaces the environment's target, or
-    removes it if it is None. Old rows have no preset and no curves.
+    there are any, and `kept_run` is the folder of the median run's weights. `own_target` replaces the
+    environment's target, or removes it if it is None. Old rows have no preset and no curves.
     """
 
     preset: str
     curves: Curves
     averaged: list[float]
+    kept_run: str
     own_target: float | None
 
 

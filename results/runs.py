@@ -25,6 +25,7 @@ class Run:
     """A finished run.
 
     Attributes:
+      path: Its folder.
       env: The environment.
       curve: Mean return of every evaluation, by environment steps.
       averaged: That of the averaged weights at the last evaluation; None without any.
@@ -33,6 +34,7 @@ class Run:
       steps_per_second: Median training speed, in environment steps.
     """
 
+    path: Path
     env: str
     curve: dict[int, float]
     averaged: float | None
@@ -100,6 +102,7 @@ def _read_run(path: Path, timing: Path) -> Run:
     rows = read_metrics(run.metrics_file)
     speeds = [row["perf/steps_per_second"] for row in rows if "perf/steps_per_second" in row]
     return Run(
+        path=path,
         env=run.load_config().env,
         curve={
             int(row["step"]): row["eval/return_mean"] for row in rows if "eval/return_mean" in row

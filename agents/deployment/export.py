@@ -75,7 +75,8 @@ def export_policy(
         policy.inputs.round_to_float32()
     function = PolicyFunction(policy, spaces[1])
     acting_spaces = policy.inputs.acting_space, spaces[1]
-    metadata = _metadata(run, int(path.name.rpartition("-")[2]), format, function, *acting_spaces)
+    step = int(path.name.rpartition("-")[2])
+    metadata = _metadata(run, step, checkpoint, format, function, *acting_spaces)
     outdir.parent.mkdir(parents=True, exist_ok=True)
     # Complete or not there at all.
     with tempfile.TemporaryDirectory(dir=outdir.parent, prefix=f"{outdir.name}.") as folder:
@@ -102,12 +103,17 @@ def _move(place: Path, outdir: Path) -> None:
 
 
 def _metadata(
-    run: RunDirectory, step: int, format: str, function: PolicyFunction, *spaces: Space
+    run: RunDirectory,
+    step: int,
+    checkpoint: str,
+    format: str,
+    function: PolicyFunction,
+    *spaces: Space,
 ) -> dict[str, PlainData]:
     config = run.load_config()
     observation_space, action_space = map(space_to_json, spaces)
     states = [(spec.name, [None, *spec.shape[1:]]) for spec in function.state_specs]
-    scores = logged_scores(run, step)
+    scores = logged_scores(run, step, checkpoint)
     seeds = Seeds(config.seed).many("evaluation", logged_episodes(run, step))
     return {
         "format": format,

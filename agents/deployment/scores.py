@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from agents.storage.checkpoint_files import AVERAGED
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
+from agents.types import PlainData
 
 TAGS = ("eval/return_mean", "eval/return_std", "eval/length_mean")
 
 
-def logged_scores(run: RunDirectory, step: int) -> dict[str, float] | None:
+def logged_scores(run: RunDirectory, step: int, checkpoint: str = "") -> dict[str, float] | None:
     """Returns the scores of the run's evaluation at an environment step, without the "eval/".
 
-    None if there was no evaluation.
+    None if there was no evaluation; those of the averaged weights for the checkpoint of that name.
     """
     row = _evaluation(run, step)
-    return {tag.removeprefix("eval/"): row[tag] for tag in TAGS} if row else None
+    prefix = f"eval/{AVERAGED}_" if checkpoint == AVERAGED else "eval/"
+    names = [tag.removeprefix("eval/") for tag in TAGS]
+    return {name: row[prefix + name] for name in names} if row else None
 
 
 def logged_episodes(run: RunDirectory, step: int) -> int:
@@ -24,6 +28,20 @@ def logged_episodes(run: RunDirectory, step: int) -> int:
     """
     row = _evaluation(run, step)
     return int(row["eval/episodes"]) if "eval/episodes" in row else run.load_config().eval_episodes
+
+
+def in_words(report: dict[str, PlainData]) -> str:
+    """Returns the score of a report of `visualize`, compared with the run's own evaluation."""
+    spread = f"{report['return_mean']:.1f} +- {report['return_std']:.1f}"
+    logged = report["logged"]
+    if logged is None:
+        verdict = "the run has no evaluation of the same episodes at this step"
+    elif all(report[name] == value for name, value in logged.items()):
+        verdict = "exactly as the run's evaluation at this step"
+    else:
+        evaluated = f"{logged['return_mean']:.1f} +- {logged['return_std']:.1f}"
+        verdict = f"but the run's evaluation there gave {evaluated}"
+    return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
 
 
 def _evaluation(run: RunDirectory, step: int) -> dict[str, float]:

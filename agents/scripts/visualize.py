@@ -18,12 +18,14 @@ from agents import stop_signals
 from agents.backends.backend import make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run
+from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
+from agents.storage.checkpoint_files import AVERAGED
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.types import EnvConstructor, PlainData
 
@@ -122,6 +124,8 @@ def visualize(
     run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
+    # The same one, also where the run goes on.
+    checkpoint = AVERAGED if checkpoint == AVERAGED else str(step)
     outdir = _create(Path(outdir))
     source = Source(run, config, env_kwargs or {}, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
@@ -133,7 +137,7 @@ def visualize(
         _progress(num_episodes) as progress,
     ):
         try:
-            scores = _record_episodes(source, str(step), seeds, paths, progress)
+            scores = _record_episodes(source, checkpoint, seeds, paths, progress)
             if film:
                 record_film(source, int(seeds[0]), outdir.absolute() / FILM)
         except RenderingError as error:
@@ -141,8 +145,8 @@ def visualize(
             warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
             _remove_videos(outdir)
             paths = []
-            scores = _score_episodes(source, str(step), seeds, progress)
-    report = _report(source, step, seeds, scores, paths)
+            scores = _score_episodes(source, checkpoint, seeds, progress)
+    report = _report(source, step, checkpoint, seeds, scores, paths)
     write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
     _draw_curves(run, config, step, outdir / "curves.png")
     return report
@@ -168,7 +172,7 @@ def main(arguments: list[str]) -> None:
             film=options.film,
         )
     print(f"Wrote {_files(report, options.film)} to {options.outdir}")
-    print(_summary(report))
+    print(in_words(report))
 
 
 def _files(report: dict[str, PlainData], film: bool) -> str:
@@ -274,11 +278,14 @@ def _evaluate(
 
 
 def _report(
-    source: Source, step: int, seeds: np.ndarray, scores: Scores, paths: list[Path]
+    source: Source,
+    step: int,
+    checkpoint: str,
+    seeds: np.ndarray,
+    scores: Scores,
+    paths: list[Path],
 ) -> dict[str, PlainData]:
     """Returns the content of scores.json; `paths` are empty if nothing was drawn."""
-    from agents.deployment.scores import logged_episodes, logged_scores
-
     config = source.config
     # What was not drawn ran in the run's own backend.
     same_episodes = make_backend(config).same_episodes or not paths
@@ -293,7 +300,7 @@ def _report(
         "env": config.env,
         "checkpoint_step": step,
         **{tag.removeprefix("eval/"): score for tag, score in scores.scalars().items()},
-        "logged": logged_scores(source.run, step) if same_episodes else None,
+        "logged": logged_scores(source.run, step, checkpoint) if same_episodes else None,
         "episodes": [
             {"seed": seed, "return": episode_return, "length": length, "video": video}
             for seed, episode_return, length, video in columns
@@ -307,20 +314,6 @@ def _draw_curves(run: RunDirectory, config: Config, step: int, path: Path) -> No
 
     title = f"{config.env} ({run.path.name})"
     draw_curves(read_metrics(run.metrics_file), path, title, marked_step=step)
-
-
-def _summary(report: dict[str, PlainData]) -> str:
-    """The score in words, compared with the run's own evaluation."""
-    spread = f"{report['return_mean']:.1f} +- {report['return_std']:.1f}"
-    logged = report["logged"]
-    if logged is None:
-        verdict = "the run has no evaluation of the same episodes at this step"
-    elif all(report[name] == value for name, value in logged.items()):
-        verdict = "exactly as the run's evaluation at this step"
-    else:
-        evaluated = f"{logged['return_mean']:.1f} +- {logged['return_std']:.1f}"
-        verdict = f"but the run's evaluation there gave {evaluated}"
-    return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
 
 
 if __name__ == "__main__":

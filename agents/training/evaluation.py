@@ -52,7 +52,6 @@ class Scores:
             f"{prefix}return_mean": float(np.mean(self.returns, dtype=np.float64)),
             f"{prefix}return_std": float(np.std(self.returns, dtype=np.float64)),
             f"{prefix}length_mean": float(np.mean(self.lengths)),
-            f"{prefix}episodes": float(len(self.returns)),
         }
 
 

@@ -187,6 +187,7 @@ class Learner:
         scalars: dict[str, float] = {}
         for prefix, evaluation in self._evaluations.items():
             scalars |= evaluation.run(progress).scalars(prefix)
+        scalars["eval/episodes"] = float(self._config.eval_episodes)
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:
             self._best_before = float(self._best)

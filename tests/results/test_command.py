@@ -1,14 +1,18 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 
 import agents
 from agents.errors import UsageError
+from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
 from results import command
 from results.command import complete_settings
 from results.runs import folder_name
+
+LARGE = np.zeros(10**6, np.float32)  # As the state of an optimizer is, which acting does not need.
 
 
 def write_run(
@@ -24,6 +28,8 @@ def write_run(
         for index, value in enumerate(returns)
     ]
     run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = {"network/policy/output/bias": np.full(1, seed, np.float32), "optimizer/adam": LARGE}
+    write(run.checkpoints, interval * len(returns), values, best=False)
     (folder / "result.json").write_text(json.dumps({"seconds": 20.0 + seed, "resumed": seed == 2}))
 
 
@@ -219,3 +225,28 @@ def test_averaged_weights_have_a_column(monkeypatch, tmp_path):
     [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[4].startswith("-170.0 [-18") and cells[5:7] == ["-100.0", "-142.0"]
+
+
+def test_the_weights_of_the_median_run_are_kept(monkeypatch, tmp_path):
+    for seed, last in enumerate([-160.0, -150.0, -190.0]):
+        write_run(tmp_path, "pendulum", "pendulum", [*[-300.0] * 9, last], seed)
+    for _ in range(2):  # A row that is made again replaces it.
+        table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1")
+    assert table["pendulum"]["kept_run"] == "results/runs/pendulum"
+    assert "visualize --logdir=results/runs/pendulum --outdir=videos`" in text
+    run = RunDirectory.of(tmp_path / "results" / "runs" / "pendulum")
+    assert run.checkpoint("last").name.endswith("-100000")
+    with np.load(run.checkpoint("last").with_suffix(".npz")) as file:
+        [name] = [name for name in file.files if name.startswith("network")]
+        assert file[name] == [0.0]  # Of seed 0, whose -160 is the median.
+        assert not any(name.startswith("optimizer") for name in file.files)
+    assert len(run.metrics_file.read_text().splitlines()) == 10
+    assert sum(path.stat().st_size for path in run.path.rglob("*")) < 50_000
+
+
+def test_weights_that_are_too_large_are_not_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr("results.kept_runs.MAX_BYTES", 3)
+    write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10)
+    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+    assert "kept_run" not in table["pendulum"] and "The median run" not in text
+    assert not (tmp_path / "results" / "runs" / "pendulum").exists()

@@ -93,6 +93,15 @@ def test_a_run_in_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
     assert len(frames) == 21
 
 
+def test_the_averaged_weights(tmp_path):
+    run = trained(tmp_path / "run", average_decay=0.5)
+    report = visualize(run, tmp_path / "videos", checkpoint="averaged")
+    [*_, row] = [row for row in read_metrics(run.metrics_file) if "eval/return_mean" in row]
+    assert report["checkpoint_step"] == row["step"]
+    assert report["return_mean"] == row["eval/averaged_return_mean"] != row["eval/return_mean"]
+    assert report["logged"]["return_std"] == row["eval/averaged_return_std"]
+
+
 def test_the_best_checkpoint(run, tmp_path):
     report = visualize(run, tmp_path, checkpoint="best")
     scores = {step: logged(run, step)["return_mean"] for step in (1000, 2000, 3000)}

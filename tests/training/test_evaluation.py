@@ -103,7 +103,6 @@ def test_scalars_of_scores():
         "eval/return_mean": 3.0,
         "eval/return_std": pytest.approx(np.sqrt(14 / 3)),
         "eval/length_mean": 30.0,
-        "eval/episodes": 3.0,
     }
 
 
