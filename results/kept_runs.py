@@ -30,7 +30,7 @@ def keep(run: Run, folder: Path) -> bool:
 
     Args:
       run: A finished run.
-      folder: The run's folder to be: configuration, spaces, command, evaluations, weights.
+      folder: The run's folder to be: configuration, spaces, evaluations, weights.
 
     Returns:
       Whether the weights are small enough; otherwise there is no folder.
@@ -44,9 +44,8 @@ def keep(run: Run, folder: Path) -> bool:
     if sum(value.nbytes for value in values.values()) > MAX_BYTES:
         return False
     folder.mkdir(parents=True)
-    for path in (source.config_file, source.spaces_file, source.command_file):
-        if path.is_file():
-            shutil.copy(path, folder)
+    for path in (source.config_file, source.spaces_file):
+        shutil.copy(path, folder)
     lines = source.metrics_file.read_text().splitlines(keepends=True)
     kept.metrics_file.write_text("".join(line for line in lines if "eval/return_mean" in line))
     write(kept.checkpoints, int(checkpoint.name.rpartition("-")[2]), values, best=False)

@@ -50,7 +50,7 @@ PEERS: Mapping[str, Peer] = {
         requirements=[
             _TORCH, "gymnasium[mujoco]==0.29.1", "mujoco==3.17.0", "numpy==1.26.4", "tyro==1.0.17",
             "tensorboard==2.21.0", "ale-py==0.10.2", "opencv-python-headless==4.11.0.86",
-            "box2d==2.3.10",
+            "box2d==2.3.10", "pygame==2.6.1",
         ],
         versions=["torch", "gymnasium", "mujoco", "ale-py"],
         repository="https://github.com/vwxyzjn/cleanrl",

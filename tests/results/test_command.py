@@ -1,10 +1,12 @@
 import json
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
 import agents
+from agents.deployment.space_json import save_spaces
 from agents.errors import UsageError
 from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
@@ -28,6 +30,7 @@ def write_run(
         for index, value in enumerate(returns)
     ]
     run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    save_spaces(run.spaces_file, *[gymnasium.spaces.Box(-1, 1, (1,))] * 2)
     values = {"network/policy/output/bias": np.full(1, seed, np.float32), "optimizer/adam": LARGE}
     write(run.checkpoints, interval * len(returns), values, best=False)
     (folder / "result.json").write_text(json.dumps({"seconds": 20.0 + seed, "resumed": seed == 2}))
