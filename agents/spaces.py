@@ -142,17 +142,13 @@ def elements(space: Space, leaves: Leaves) -> Iterator[NestedArray]:
 
 
 def rows_of(space: Space, leaves: Leaves, mask: np.ndarray) -> np.ndarray:
-    """Returns a batch, leaves [B, ...], such that index i gives element i.
+    """Returns the elements of a batch, leaves [B, ...], as an array of objects [B].
 
-    That is the array [B, ...] of a leaf space. Elements of Dict and Tuple spaces are an array of
-    objects [B], None where `mask`, bool [B], is not set.
+    It has None where `mask`, bool [B], is not set, as `final_obs` in Gymnasium's infos.
     """
-    if isinstance(space, LEAVES):
-        return leaves[0]
     rows = np.full(len(mask), None, object)  # [B]
-    for row, one in enumerate(elements(space, leaves)):
-        if mask[row]:
-            rows[row] = one
+    for row in map(int, np.flatnonzero(mask)):
+        rows[row] = element(space, leaves, row)
     return rows
 
 

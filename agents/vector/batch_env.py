@@ -36,9 +36,9 @@ class BatchEnv(VectorEnv):
     Arrays that `step` and `reset` return are new and never change. Infos of the first and the last
     step of an episode are returned, as Gymnasium's vector environments do (`final_info`,
     `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, an
-    array [B, ...], with their mask `_final_obs` [B]; for Dict and Tuple spaces an array of objects
-    [B], None where no episode ended. Numbers of `info_keys` are returned in every step, float64 [B]
-    with their masks; where an episode ended, they are those of its last step.
+    array of objects [B], None where no episode ended, with their mask `_final_obs` [B]. Numbers of
+    `info_keys` are returned in every step, float64 [B] with their masks; where an episode ended,
+    they are those of its last step.
 
     Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
     and dictionaries of those): other values are strings, the first 200 characters of their `repr`.

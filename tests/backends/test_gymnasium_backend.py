@@ -82,7 +82,7 @@ def run_episode(envs):
     while not truncated[0]:
         _, reward, _, truncated, infos = envs.step(np.zeros(envs.num_envs, int))
         total, length = total + float(reward[0]), length + 1
-    return length, total, float(infos["final_obs"][0, 0])
+    return length, total, float(infos["final_obs"][0][0])
 
 
 def test_unknown_environments_raise(env_backend):

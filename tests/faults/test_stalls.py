@@ -70,7 +70,8 @@ def run(count, restarts):
             wrong |= reward != episode_steps
             wrong |= truncated != restarted
             if restarted.any():
-                wrong |= restarted & (infos["final_obs"] != observ)
+                for row in np.flatnonzero(restarted):
+                    wrong[row] |= infos["final_obs"][row] != observ[row]
             counts.stale += int(wrong.sum())
             counts.steps += 1
             counts.timeouts += int(restarted.any())

@@ -53,7 +53,7 @@ def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
     np.testing.assert_array_equal(truncated, restarted)
     assert not terminated.any()
     np.testing.assert_array_equal(reward, np.where(restarted, 0, 0.5))
-    np.testing.assert_array_equal(infos["final_obs"][rows], before[rows])
+    np.testing.assert_array_equal(np.stack(infos["final_obs"][rows]), before[rows])
     np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 0, 2))  # Steps of the episode.
     seeds = [env.seeds for env in batch]
     assert [seeds[row] for row in rows] == [[3 + row] for row in rows]  # New ones, same seed.
