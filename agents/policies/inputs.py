@@ -34,8 +34,6 @@ class Inputs:
       shapes: Shape of each input of the policy for one observation, except for the mask; there may
         be no vector.
       critic_shapes: Shape of each input that only the value function gets, without the prefix.
-      dtype: Type of the vector.
-      critic_dtype: Type of the vector that only the value function gets.
     """
 
     def __init__(
@@ -73,11 +71,20 @@ class Inputs:
         self._policy = _Group(policy_space, keep_images)
         self._critic = _Group(critic_space, keep_images)
         self.shapes, self.critic_shapes = self._policy.shapes, self._critic.shapes
-        self.dtype, self.critic_dtype = self._policy.dtype, self._critic.dtype
+
+    @property
+    def dtype(self) -> tf.DType:
+        """Type of the vector."""
+        return self._policy.dtype
+
+    @property
+    def critic_dtype(self) -> tf.DType:
+        """Type of the vector that only the value function gets."""
+        return self._critic.dtype
 
     def round_to_float32(self) -> None:
         """Makes vectors float32 from now on, for runtimes without float64."""
-        self.dtype = self._policy.dtype = tf.float32
+        self._policy.dtype = tf.float32
 
     def convert(self, observ: NestedTensor, critic: bool = False) -> NetworkInputs:
         """Converts observations.

@@ -145,7 +145,6 @@ class RolloutProcessor:
         self._keep_states(estimates.last_states)
         self._value_normalizer.update(estimates.target, valid)
         steps = Batch(
-            advantage=estimates.advantage,
             is_first=(),
             inputs=inputs,
             old_log_prob=acting.log_prob,
@@ -154,8 +153,7 @@ class RolloutProcessor:
             ),
             sample=experience.sample,
             states={},
-            target=self._value_normalizer.normalize(estimates.target),
-            value=self._value_normalizer.normalize(estimates.value),
+            **self._targets(estimates)._asdict(),
             valid=valid,
             importance=acting.importance,
         )
@@ -216,10 +214,11 @@ class RolloutProcessor:
                 variable.assign(self._reducer.gather(part))
 
     def _estimate_again(self, observed: Observed) -> Targets:
-        estimates = self._estimator.estimate(observed)
+        return to_elements(self._targets(self._estimator.estimate(observed)), self._length)
+
+    def _targets(self, estimates: Estimates) -> Targets:
         normalize = self._value_normalizer.normalize
-        target, value = normalize(estimates.target), normalize(estimates.value)
-        return to_elements(Targets(estimates.advantage, target, value), self._length)
+        return Targets(estimates.advantage, normalize(estimates.target), normalize(estimates.value))
 
     def _to_elements(
         self, steps: Batch, states: States, start_states: States, is_first: tf.Tensor
