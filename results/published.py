@@ -35,6 +35,8 @@ SOURCES = {
     "Tianshou, maximum": Source(
         "ten seeds", "maximum", "MuJoCo v3; v2 for Reacher and the pendulums"
     ),
+    "CleanRL PPO": Source("ten seeds", "training", "dm_control"),
+    "CleanRL RPO": Source("ten seeds", "training", "dm_control"),
     "others": Source("a PPO course's notebook, with a tanh-squashed Gaussian", "last", "PyBullet"),
 }
 
@@ -63,7 +65,14 @@ class Task:
 
 MILLION = 1_000_000
 
-# By environment name without module, namespace and version.
+
+def _control(ppo: float, rpo: float) -> Task:
+    """A task of dm_control with CleanRL's figures after eight million steps; the target is PPO's."""
+    figures = {"CleanRL PPO": Figure(ppo, 8 * MILLION), "CleanRL RPO": Figure(rpo, 8 * MILLION)}
+    return Task(figures, figures["CleanRL PPO"])
+
+
+# By environment name without module, namespace and version; dm_control's by domain and task.
 TASKS = {
     "Pendulum": Task(
         {"CleanRL": Figure(-1142, 8 * MILLION), "RL-Zoo": Figure(-172.2, 100_000, 104.2)},
@@ -153,6 +162,17 @@ TASKS = {
     ),
     "HalfCheetahBulletEnv": Task({"others": Figure(1700, 300_000)}, Figure(1700, 300_000)),
     "InvertedPendulumBulletEnv": Task({"others": Figure(1000, 30_000)}, Figure(1000, 30_000)),
+    "cheetah/run": _control(472, 566),
+    "walker/walk": _control(306, 787),
+    "walker/run": _control(128, 392),
+    "finger/spin": _control(630, 849),
+    "hopper/stand": _control(3, 404),
+    "pendulum/swingup": _control(472, 774),
+    "cartpole/swingup": _control(590, 613),
+    "reacher/easy": _control(773, 717),
+    "quadruped/walk": _control(247, 603),
+    "ball_in_cup/catch": _control(935, 940),
+    "humanoid/stand": _control(21, 140),
     "Pong": Task({"CleanRL": Figure(20.4, 10 * MILLION)}, Figure(0, 2 * MILLION)),
     "Breakout": Task({"CleanRL": Figure(415, 10 * MILLION)}, Figure(415, 10 * MILLION)),
     "BeamRider": Task({"CleanRL": Figure(1916, 10 * MILLION)}, Figure(1916, 10 * MILLION)),
@@ -161,5 +181,7 @@ TASKS = {
 
 def published(env: str) -> Task:
     """Returns the task of an environment id such as `ale_py:ALE/Pong-v5`; an empty one if unknown."""
+    if env.startswith("dm_control/"):
+        return TASKS.get(env.removeprefix("dm_control/"), Task())
     name = re.sub(r"(NoFrameskip)?(-v\d+)?$", "", env.rpartition(":")[2].rpartition("/")[2])
     return TASKS.get(name, Task())

@@ -118,7 +118,9 @@ def _section(label: str, row: ComparedRow, note: str) -> list[str]:
         show = f"python -m agents.scripts.visualize --logdir={row['kept_run']} --outdir=videos"
         lines += [f"The median run: `{show}`", ""]
     seconds = f"{row['seconds']:.0f} s per run" if row["seconds"] else "all runs were resumed"
-    return [*lines, f"`{row['command']}` ({seconds}, {row['steps_per_second']:,.0f} steps/s)"]
+    packages = "".join(f", {name} {version}" for name, version in row.get("versions", {}).items())
+    measured = f"{seconds}, {row['steps_per_second']:,.0f} steps/s{packages}"
+    return [*lines, f"`{row['command']}` ({measured})"]
 
 
 def _returns(row: ComparedRow) -> list[str]:

@@ -28,13 +28,15 @@ class Row(_Row, total=False):
     """A row of results.json: statistics over the seeds of one preset.
 
     `returns` are those of the last evaluations, `averaged` those of the averaged weights then, where
-    there are any, and `kept_run` is the folder of the median run's weights. `own_target` replaces the
-    environment's target, or removes it if it is None. Old rows have no preset and no curves.
+    there are any. `versions` are those of the last run's packages, and `kept_run` is the folder of the
+    median run's weights. `own_target` replaces the environment's target, or removes it if it is None.
+    Old rows have no preset, no curves and no versions.
     """
 
     preset: str
     curves: Curves
     averaged: list[float]
+    versions: dict[str, str]
     kept_run: str
     own_target: float | None
 
@@ -80,6 +82,8 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
     averaged = [run.averaged for run in runs if run.averaged is not None]
     if len(averaged) == len(runs):
         row["averaged"] = [round(value, 3) for value in averaged]
+    if runs[-1].versions:
+        row["versions"] = runs[-1].versions
     return row
 
 

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
+from results.versions import versions
 
 AVERAGED = "eval/averaged_return_mean"
 
@@ -32,6 +33,7 @@ class Run:
       seconds: Duration of its last process.
       resumed: Whether it was stopped before and resumed, so that `seconds` is not the whole.
       steps_per_second: Median training speed, in environment steps.
+      versions: Of the packages that its returns depend on; none of old runs.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class Run:
     seconds: float
     resumed: bool
     steps_per_second: float
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 def train(logdir: Path, label: str, preset: str, seed: int, settings: Sequence[str]) -> Run | None:
@@ -68,8 +71,9 @@ def train(logdir: Path, label: str, preset: str, seed: int, settings: Sequence[s
         if process.returncode:
             print(f"{label}, seed {seed} failed:\n{process.stderr}", file=sys.stderr, flush=True)
             return None
-        seconds = time.monotonic() - start
-        timing.write_text(json.dumps({"seconds": seconds, "resumed": bool(started)}) + "\n")
+        measured = {"seconds": time.monotonic() - start, "resumed": bool(started)}
+        env = RunDirectory(sorted(folder.glob(f"*-{preset}"))[-1]).load_config().env
+        timing.write_text(json.dumps({**measured, "versions": versions(env)}) + "\n")
     run = _read_run(sorted(folder.glob(f"*-{preset}"))[-1], timing)
     score = list(run.curve.values())[-1]
     print(f"{label}, seed {seed}: {score:.1f} in {run.seconds:.0f} s", flush=True)
@@ -97,7 +101,7 @@ def _run_training(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _read_run(path: Path, timing: Path) -> Run:
-    """Reads a finished run from its folder and the file with its duration."""
+    """Reads a finished run from its folder and the file with its duration and versions."""
     run = RunDirectory(path)
     rows = read_metrics(run.metrics_file)
     speeds = [row["perf/steps_per_second"] for row in rows if "perf/steps_per_second" in row]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from agents.command_line.installation import install_command
-from agents.environments.families import extra_of
+from agents.environments.families import family_of
 from agents.settings.config_file import PRESETS, load_config, preset_names
 from agents.types import PlainData
 
@@ -45,11 +45,12 @@ def preset_table() -> list[str]:
 def _row(preset: str, expected: Mapping[str, PlainData]) -> tuple[str, ...]:
     """Returns the cells of a preset, in the order of the header."""
     config = load_config(preset)
+    family = family_of(config.env)
     numbers = [(expected.get(key), form) for key, form in (("return", ".1f"), ("minutes", ".1f"))]
     return (
         preset,
         config.env,
-        extra_of(config.env) or "-",
+        family.extra if family else "-",
         f"{expected.get('steps', config.steps):,}",
         *("-" if number is None else format(number, form) for number, form in numbers),
     )

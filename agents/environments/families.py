@@ -59,7 +59,10 @@ class Family:
 
 
 DM_CONTROL = Family(
-    "agents.environments.dm_control:", ("dm_control", "shimmy"), "dm-control", "dm_control/"
+    "agents.environments.dm_control:",
+    ("dm_control", "shimmy", "mujoco"),
+    "dm-control",
+    "dm_control/",
 )
 FAMILIES = (
     DM_CONTROL,
@@ -80,10 +83,10 @@ FAMILIES = (
 )
 
 
-def extra_of(env: str) -> str:
-    """Returns the extra that an environment needs, by its id; empty for none and unknown ids."""
+def family_of(env: str) -> Family | None:
+    """Returns the family of an environment, by its id; None for other and unknown ids."""
     import gymnasium
 
     spec = gymnasium.registry.get(env)
     entry_point = spec.entry_point if spec and isinstance(spec.entry_point, str) else ""
-    return next((family.extra for family in FAMILIES if family.has(env, entry_point)), "")
+    return next((family for family in FAMILIES if family.has(env, entry_point)), None)

@@ -33,7 +33,8 @@ def write_run(
     save_spaces(run.spaces_file, *[gymnasium.spaces.Box(-1, 1, (1,))] * 2)
     values = {"network/policy/output/bias": np.full(1, seed, np.float32), "optimizer/adam": LARGE}
     write(run.checkpoints, interval * len(returns), values, best=False)
-    (folder / "result.json").write_text(json.dumps({"seconds": 20.0 + seed, "resumed": seed == 2}))
+    timing = {"seconds": 20.0 + seed, "resumed": seed == 2, "versions": {"gymnasium": f"1.{seed}"}}
+    (folder / "result.json").write_text(json.dumps(timing))
 
 
 def write_results(monkeypatch, folder, *arguments):
@@ -56,6 +57,7 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     assert row["std"] == pytest.approx(17, abs=0.01)
     assert row["seconds"] == 20.5  # Without the third run, which was resumed.
     assert row["steps_per_second"] == 1001
+    assert row["versions"] == {"gymnasium": "1.2"} and "steps/s, gymnasium 1.2)" in text
     assert row["published"]["RL-Zoo"] == {"mean": -172.2, "steps": 100_000, "std": 104.2}
     assert row["target"]["mean"] == -172.2 and row["verdict"] == "reached"
     assert row["curves"]["steps"] == list(range(10_000, 110_000, 10_000))
