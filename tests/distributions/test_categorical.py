@@ -99,7 +99,8 @@ def test_multi_categorical_equals_separate_categoricals(data, batch, sizes, mask
     statistics = distribution.statistics()
     np.testing.assert_array_equal(statistics["mode"], distribution.mode())
     probability = np.concatenate([one.statistics()["probability"] for one in single], axis=-1)
-    np.testing.assert_allclose(statistics["probability"], probability, rtol=1e-6)
+    # Logarithms between -40 and 0 are rounded by up to 2e-6.
+    np.testing.assert_allclose(statistics["probability"], probability, rtol=1e-5)
 
 
 @given(st.data(), BATCHES, st.integers(1, 5), st.sampled_from([np.bool_, np.int8]))

@@ -11,6 +11,7 @@ def test_versions_are_those_of_the_family_and_of_what_all_need():
     found = versions("Humanoid-v5")
     assert found["gymnasium"] == GYMNASIUM and "tensorflow" in found
     assert found["mujoco"] == importlib.metadata.version("mujoco")
+    assert set(found) == {"gymnasium", "tensorflow", "mujoco"}
 
 
 @pytest.mark.parametrize("env", ["Pendulum-v1", "my_module:MyOwn-v0"])
