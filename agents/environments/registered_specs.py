@@ -19,6 +19,18 @@ from gymnasium.envs.registration import EnvSpec
 _GYMNASIUM = "gymnasium."  # Registers these in any process.
 
 
+class PickledFunction:
+    """A function that is unpickled when it is called, so that those who do not call it import nothing."""
+
+    def __init__(self, function: Callable[..., Any]):
+        """Pickles a function, by value if it has no name to be imported by."""
+        self._data: bytes = cloudpickle.dumps(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function."""
+        return cloudpickle.loads(self._data)(*args, **kwargs)
+
+
 def dump_registrations() -> list[bytes]:
     """Returns the environments that were registered here, one by one; not Gymnasium's own.
 
@@ -47,17 +59,22 @@ def _is_gymnasiums(spec: EnvSpec) -> bool:
 
 
 def _dump(spec: EnvSpec) -> bytes:
-    # A name is resolved when the environment is made, so that other workers import nothing.
-    named = spec.entry_point and _name(spec.entry_point)
-    data: bytes = cloudpickle.dumps(dataclasses.replace(spec, entry_point=named))
+    sent = spec.entry_point and _sent(spec.entry_point)
+    data: bytes = cloudpickle.dumps(dataclasses.replace(spec, entry_point=sent))
     return data
 
 
-def _name(entry_point: Callable[..., Any] | str) -> Callable[..., Any] | str:
-    """Returns the name by which a function can be imported; or itself, if there is none."""
+def _sent(entry_point: Callable[..., Any] | str) -> Callable[..., Any] | str:
+    """Returns what is resolved when the environment is made: other workers import nothing for it.
+
+    That is the name by which it can be imported, or else a pickled function. A class is sent as it is:
+    `gymnasium.make` looks at its metadata.
+    """
     if isinstance(entry_point, str):
         return entry_point
     module, name = getattr(entry_point, "__module__", ""), getattr(entry_point, "__qualname__", "")
     is_found = getattr(sys.modules.get(module), name, None) is entry_point
     by_value = module == "__main__" or module in cloudpickle.list_registry_pickle_by_value()
-    return f"{module}:{name}" if is_found and not by_value else entry_point
+    if is_found and not by_value:
+        return f"{module}:{name}"
+    return entry_point if isinstance(entry_point, type) else PickledFunction(entry_point)

@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import pickle
 import sys
 
@@ -88,6 +89,40 @@ def test_functions_of_modules_are_sent_by_name(register):
     register("Counts-v0", CountingEnv)
     assert dumped()["Counts-v0"].entry_point == "tests.toys:CountingEnv"
     assert gymnasium.spec("Counts-v0").entry_point is CountingEnv
+
+
+class Large:
+    """Has to be imported where it is unpickled, and counts that."""
+
+    num_imports = 0
+
+    def __reduce__(self):
+        return import_large, ()
+
+
+def import_large():
+    Large.num_imports += 1
+    return Large()
+
+
+@pytest.mark.parametrize("wrap", [lambda make: make, functools.partial], ids=["closure", "partial"])
+def test_what_a_function_needs_is_imported_when_it_is_called(register, monkeypatch, wrap):
+    # By name, as those of a package are.
+    monkeypatch.setattr(Large, "num_imports", 0)
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    try:
+        large = Large()
+        register("Large-v0", wrap(lambda **kwargs: large and OnlyHere(**kwargs)))
+        registrations = dump_registrations()
+        spec = gymnasium.registry.pop("Large-v0")
+        load_registrations(registrations)
+        assert Large.num_imports == 0
+        env = gymnasium.make("Large-v0", value=0.5)
+        assert Large.num_imports == 1
+        np.testing.assert_array_equal(env.reset()[0], [0.5, 0.5])
+        assert gymnasium.spec("Large-v0").entry_point is not spec.entry_point
+    finally:
+        cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def test_environments_of_gymnasium_are_not_sent():

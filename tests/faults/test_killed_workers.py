@@ -130,6 +130,7 @@ def check(count, num_killed, seconds, before, name):
         more_segments=more.get("segments", 0),
     )
     assert not more
+    assert statistics.median(seconds) <= MEDIAN_SECONDS
 
 
 def test_kills_while_a_batch_steps(seconds):
@@ -144,5 +145,3 @@ def test_kills_during_training(seconds, tmp_path, monkeypatch):
     before = holdings()
     num_killed = run_training(1000, tmp_path, monkeypatch)
     check(1000, num_killed, seconds, before, "SIGKILLs of random workers during training")
-    # Here alone: with few kills beside other work, the spare worker may still be starting at most of them.
-    assert statistics.median(seconds) <= MEDIAN_SECONDS
