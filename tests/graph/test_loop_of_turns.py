@@ -106,7 +106,7 @@ def slow(*values, of):
     return [pytest.param(each, marks=pytest.mark.slow) if each in values else each for each in of]
 
 
-@pytest.mark.parametrize("case", slow("lstm", "structures", "memory", of=CASES))
+@pytest.mark.parametrize("case", slow("gaussian", "lstm", "structures", "memory", of=CASES))
 def test_rollouts_and_updates_are_the_same_in_any_order_of_replies(case):
     constructor, settings = CASES[case]
     info_keys = ("steps",) if constructor is make_random else ()
@@ -131,7 +131,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", slow("raises", "dies", of=FAULTS))
+@pytest.mark.parametrize("fault", slow("raises", "nan", "dies", of=FAULTS))
 @pytest.mark.filterwarnings("ignore:Environment.* restart number")
 def test_restarts_are_the_same_steps_of_the_same_environments(fault, tmp_path):
     """Environments 1 and 2 fail, the latter in two steps."""

@@ -149,7 +149,7 @@ def test_a_failure_of_the_update_is_raised():
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param(SETTINGS["feed-forward"], marks=pytest.mark.slow), SETTINGS["gru"]],
+    [SETTINGS["feed-forward"], pytest.param(SETTINGS["gru"], marks=pytest.mark.slow)],
     ids=SETTINGS,
 )
 def test_results_do_not_depend_on_which_of_the_two_is_faster(settings):
@@ -329,7 +329,7 @@ def test_a_stopped_run_resumes_from_its_last_finished_update(tmp_path, calls, sa
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param(SETTINGS["feed-forward"], marks=pytest.mark.slow), SETTINGS["gru"]],
+    [SETTINGS["feed-forward"], pytest.param(SETTINGS["gru"], marks=pytest.mark.slow)],
     ids=SETTINGS,
 )
 def test_rollouts_in_turns_are_collected_by_the_policy_that_acts(settings):
