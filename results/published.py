@@ -72,7 +72,8 @@ def _control(ppo: float, rpo: float) -> Task:
     return Task(figures, figures["CleanRL PPO"])
 
 
-# By environment name without module, namespace and version; dm_control's by domain and task.
+# By environment name without module, namespace and version; dm_control's by domain and task. Other
+# tasks are those without velocities.
 TASKS = {
     "Pendulum": Task(
         {"CleanRL": Figure(-1142, 8 * MILLION), "RL-Zoo": Figure(-172.2, 100_000, 104.2)},
@@ -81,6 +82,8 @@ TASKS = {
     "CartPole": Task(
         {"CleanRL": Figure(490, 500_000), "RL-Zoo": Figure(500, 100_000)}, Figure(500, 100_000)
     ),
+    "Pendulum, hide_velocity": Task({"RL-Zoo": Figure(-218, 100_000)}, Figure(-218, 100_000)),
+    "CartPole, hide_velocity": Task({"RL-Zoo": Figure(500, 100_000)}, Figure(500, 100_000)),
     "Acrobot": Task(
         {"CleanRL": Figure(-86.4, 500_000), "RL-Zoo": Figure(-73.5, MILLION)},
         Figure(-73.5, MILLION),
@@ -173,6 +176,8 @@ TASKS = {
     "quadruped/walk": _control(247, 603),
     "ball_in_cup/catch": _control(935, 940),
     "humanoid/stand": _control(21, 140),
+    "MiniGrid-DoorKey-5x5": Task({"RL-Zoo": Figure(0.964, 100_000)}, Figure(0.96, 100_000)),
+    "MiniGrid-Unlock": Task({"RL-Zoo": Figure(0.963, 100_000)}, Figure(0.96, 100_000)),
     "Pong": Task({"CleanRL": Figure(20.4, 10 * MILLION)}, Figure(0, 2 * MILLION)),
     "Breakout": Task({"CleanRL": Figure(415, 10 * MILLION)}, Figure(415, 10 * MILLION)),
     "BeamRider": Task({"CleanRL": Figure(1916, 10 * MILLION)}, Figure(1916, 10 * MILLION)),
@@ -180,8 +185,15 @@ TASKS = {
 
 
 def published(env: str) -> Task:
-    """Returns the task of an environment id such as `ale_py:ALE/Pong-v5`; an empty one if unknown."""
+    """Returns the published returns of a task; an empty one if unknown.
+
+    Args:
+      env: Id of the environment, and its wrappers: `ale_py:ALE/Pong-v5`, `CartPole-v1, hide_velocity`.
+    """
+    env, *wrappers = env.split(", ")
     if env.startswith("dm_control/"):
         return TASKS.get(env.removeprefix("dm_control/"), Task())
     name = re.sub(r"(NoFrameskip)?(-v\d+)?$", "", env.rpartition(":")[2].rpartition("/")[2])
+    if "hide_velocity" in wrappers:
+        name += ", hide_velocity"
     return TASKS.get(name, Task())

@@ -27,7 +27,7 @@ class Run:
 
     Attributes:
       path: Its folder.
-      env: The environment.
+      env: The environment, and the names of its wrappers: `Pendulum-v1, hide_velocity`.
       curve: Mean return of every evaluation, by environment steps.
       averaged: That of the averaged weights at the last evaluation; None without any.
       seconds: Duration of its last process.
@@ -103,11 +103,12 @@ def _run_training(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 def _read_run(path: Path, timing: Path) -> Run:
     """Reads a finished run from its folder and the file with its duration and versions."""
     run = RunDirectory(path)
+    config = run.load_config()
     rows = read_metrics(run.metrics_file)
     speeds = [row["perf/steps_per_second"] for row in rows if "perf/steps_per_second" in row]
     return Run(
         path=path,
-        env=run.load_config().env,
+        env=", ".join([config.env, *(name.rpartition(":")[2] for name in config.env_wrappers)]),
         curve={
             int(row["step"]): row["eval/return_mean"] for row in rows if "eval/return_mean" in row
         },

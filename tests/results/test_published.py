@@ -12,6 +12,9 @@ from results.published import SOURCES, TASKS, published
         ("HalfCheetahBulletEnv-v0", "HalfCheetahBulletEnv"),
         ("MountainCarContinuous-v0", "MountainCarContinuous"),
         ("dm_control/ball_in_cup/catch", "ball_in_cup/catch"),
+        ("CartPole-v1, hide_velocity", "CartPole, hide_velocity"),
+        ("CartPole-v1, TransformReward", "CartPole"),
+        ("MiniGrid-DoorKey-5x5-v0, FlatObsWrapper", "MiniGrid-DoorKey-5x5"),
     ],
 )
 def test_tasks_are_found_by_environment_id(env, name):
