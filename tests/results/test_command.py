@@ -139,6 +139,15 @@ def test_other_settings_can_have_a_row_of_their_own(monkeypatch, tmp_path):
     assert table["pendulum_kl"]["verdict"] == "MISSED" and table["pendulum"]["verdict"] == "reached"
 
 
+def test_a_task_without_velocities_is_another_one(monkeypatch, tmp_path):
+    write_run(tmp_path, "pendulum_no_velocity", "pendulum_no_velocity", [-200.0] * 10)
+    arguments = ("pendulum_no_velocity", "--seeds=1", "--env-backend=inline")
+    rows, text = write_results(monkeypatch, tmp_path, *arguments)
+    assert rows["pendulum_no_velocity"]["env"] == "Pendulum-v1, hide_velocity"
+    assert rows["pendulum_no_velocity"]["published"].keys() == {"RL-Zoo"}
+    assert "Pendulum-v1, hide_velocity, 100,000 steps: -200.0" in text
+
+
 def test_a_row_can_have_no_target(monkeypatch, tmp_path):
     write_run(tmp_path, "blind", "pendulum", [-1000.0] * 10)
     table, text = write_results(
