@@ -50,6 +50,12 @@ class BatchBounds:
         self._above_low, self._below_high = self._inside
         self._true, self._half_true = (np.ones((n, *shape), bool).tobytes() for n in (2, 1))
 
+    def widen(self) -> None:
+        """Leaves out the bounds of floating point: all finite numbers are within bounds then."""
+        limits = np.finfo(self.low.dtype)
+        self.low[...], self.high[...] = limits.min, limits.max
+        self._all_finite = True
+
     def contain(self, batch: np.ndarray) -> bool:
         """Whether all elements of a batch [N, ...] are within the bounds."""
         # Positional outputs and comparing bytes take half of the time of `all`.

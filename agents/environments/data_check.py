@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -34,17 +35,41 @@ class DataError(ValueError):
     """Data that an environment must not return; the message begins with "returned"."""
 
 
+def warn_of_bounds(returned: str) -> None:
+    """Warns of a number out of bounds, which `returned` tells in the words of a `DataError`."""
+    warnings.warn(
+        f"An environment {returned}. Training continues, and these bounds are not checked any more; "
+        "widen the observation space.",
+        stacklevel=2,
+    )
+
+
 class DataCheck:
     """Checks observations: types and shapes one by one, bounds for all environments at once.
+
+    Finite numbers of floating point may be out of bounds: many environments miss their own, such as
+    BipedalWalker-v3, whose hull turns further than pi. The first one is reported.
 
     Attributes:
       shape: Shape of observations that are a single Box, the usual case; None for others.
       dtype: Type of observations that are a single Box.
     """
 
-    def __init__(self, observation_space: Space, num_envs: int):
-        """Initializes the checks of N = `num_envs` environments with this observation space."""
-        self._space = observation_space
+    def __init__(
+        self,
+        observation_space: Space,
+        num_envs: int,
+        report: Callable[[str], None] = warn_of_bounds,
+    ):
+        """Initializes the checks.
+
+        Args:
+          observation_space: Space of each environment's observations.
+          num_envs: Number of environments, N.
+          report: Is called with the first finite number out of the bounds of a leaf, in the words of
+            a `DataError`; from then on, that leaf need only be finite.
+        """
+        self._space, self._report = observation_space, report
         self._leaf_spaces = leaf_spaces(observation_space)
         single = isinstance(observation_space, spaces.Box)
         self.shape = observation_space.shape if single else None
@@ -80,18 +105,24 @@ class DataCheck:
         """Checks the observation of one environment; leaves are [N, ...].
 
         Raises:
-          DataError: A number is out of bounds, NaN or infinite.
+          DataError: A number is NaN, infinite, or an integer out of bounds.
         """
         paths = ["".join(f"[{key!r}]" for key in path) for path in leaf_paths(self._space)]
         for known, batch, leaf, path in zip(
             self._bounds, leaves, self._leaf_spaces, paths, strict=True
         ):
-            outside = known.outside(batch[env], env)  # [...]
-            if np.any(outside):
-                place = tuple(np.argwhere(outside)[0].tolist())
-                where = f" at {path}{list(place) or ''}" if path or place else ""
-                number = np.asarray(batch[env])[place]
-                raise DataError(f"returned {number}{where} in an observation of {leaf}")
+            observ = np.asarray(batch[env])  # [...]
+            outside = known.outside(observ, env)  # [...]
+            if not np.any(outside):
+                continue
+            worse = outside & ~np.isfinite(observ) if leaf.dtype.kind == "f" else outside
+            place = tuple(np.argwhere(worse if np.any(worse) else outside)[0].tolist())
+            where = f" at {path}{list(place) or ''}" if path or place else ""
+            returned = f"returned {observ[place]}{where} in an observation of {leaf}"
+            if np.any(worse):
+                raise DataError(returned)
+            self._report(returned)
+            known.widen()
 
     def fill(self, leaves: Leaves, env: int) -> None:
         """Writes any valid observation into the row `env` of leaves [N, ...]."""

@@ -54,3 +54,9 @@ def test_a_tolerance_widens_bounds_of_floats(space, inside, outside):
         assert known.contain(np.full((1, *space.shape), number, space.dtype)), number
     for number in outside:
         assert not known.contain(np.full((1, *space.shape), number, space.dtype)), number
+    if space.dtype.kind == "f":
+        known.widen()
+        for number in inside + outside:
+            batch = np.full((1, *space.shape), number, space.dtype)
+            assert known.contain(batch) == np.isfinite(number)
+            assert known.outside(batch[0], 0).all() != np.isfinite(number)

@@ -30,10 +30,6 @@ BAD_STEPS = {
     "complex observation": ({0: np.zeros(2, complex)}, "type complex128, expected Box"),
     "observation that is not an array": ({0: "north"}, r"shape \(\), expected Box"),
     "no observation": ({0: None}, r"shape \(\), expected Box"),
-    "observation out of bounds": (
-        {0: np.array([0, 2], np.float32)},
-        r"returned 2.0 at \[1\] in an",
-    ),
     "NaN in the observation": ({0: np.array([np.nan, 0], np.float32)}, r"returned nan at \[0\]"),
     "observation that overflows": ({0: np.array([0, 1e300])}, r"returned inf at \[1\]"),
     "NaN reward": ({1: float("nan")}, "reward nan, expected a finite number"),
@@ -133,10 +129,25 @@ def test_two_bad_environments_are_both_named_and_valid_again_afterwards():
 
 
 def test_final_observations_are_checked():
-    bad = {0: np.array([0, 5], np.float32)}
+    bad = {0: np.array([0, np.inf], np.float32)}
     group, _ = make(BadEnv(), BadEnv(bad, ends=True))
     group.step()
-    with pytest.raises(InvalidDataError, match=r"returned 5.0 at \[1\]"):
+    with pytest.raises(InvalidDataError, match=r"returned inf at \[1\]"):
+        group.step()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_the_first_finite_number_out_of_bounds_is_named_and_learned_from(ends):
+    far = BadEnv({0: np.array([0, 5], np.float32)}, ends=ends)
+    group, arrays = make(BadEnv(), far)
+    group.step()
+    with pytest.warns(UserWarning, match=r"returned 5.0 at \[1\] in an observation of Box.* widen"):
+        group.step()
+    rows = arrays.final_observ if ends else arrays.observ
+    np.testing.assert_array_equal(rows[0], [[0, 0], [0, 5]])
+    group.step()  # Warnings are errors here: the second one is not named.
+    far._bad = {0: np.array([7, np.nan], np.float32)}
+    with pytest.raises(InvalidDataError, match=r"returned nan at \[1\]"):
         group.step()
 
 
@@ -188,7 +199,12 @@ def test_bounds_of_every_leaf_are_checked():
         leaf[1] = 7
         assert not check.are_in_bounds(batch)
         check.check_bounds(batch, 0)
-        with pytest.raises(DataError, match="returned 7"):
+        if leaf.dtype == np.float32:
+            with pytest.warns(UserWarning, match=r"returned 7.0 at \['b'\]\[0\]\[0\] in an"):
+                check.check_bounds(batch, 1)
+            assert check.are_in_bounds(batch)
+            leaf[1] = np.nan
+        with pytest.raises(DataError, match="returned (7|nan)"):
             check.check_bounds(batch, 1)
         check.fill(batch, 1)
         assert check.are_in_bounds(batch)

@@ -36,7 +36,7 @@ class Far(gymnasium.Env):
 
 class Wrong(Far):
     def _observe(self):
-        return np.full(1, 2, np.float32)
+        return np.full(1, np.nan, np.float32)
 
 class OneSided(Far):
     action_space = spaces.Box(3, np.inf, (1,), np.float32)
@@ -103,7 +103,7 @@ def test_errors_end_with_exit_code_1(module, capsys):
         main([f"{module}:Wrong", "--random-steps=10"])
     assert caught.value.code == 1
     out = capsys.readouterr().out
-    assert "error: the environment returned 2.0 at [0] in an observation of Box" in out
+    assert "error: the environment returned nan at [0] in an observation of Box" in out
     assert "in a worker process" not in out
 
 

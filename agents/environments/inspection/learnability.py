@@ -39,11 +39,12 @@ def check_actions(space: Space) -> list[Finding]:
 
 
 def check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
-    """Checks that numbers fit into 32 bits, and that what changes in them is left there.
+    """Checks that numbers are in bounds, fit into 32 bits, and that what changes is left there.
 
     Wider ones are normalized before they become float32.
     """
-    findings = []
+    advice = "widen the bounds of its observation space"
+    findings = [Finding(False, f"the environment {returned}", advice) for returned in steps.outside]
     for (name, leaf), scale in zip(_named_leaves(space, "observations"), steps.scales, strict=True):
         if not isinstance(leaf, spaces.Box) or leaf.dtype == np.uint8:
             continue

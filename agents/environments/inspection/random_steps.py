@@ -29,6 +29,8 @@ class RandomSteps(NamedTuple):
       returns: Their sums of rewards.
       step_seconds: Median time of a step.
       reset_seconds: Median time of a reset.
+      outside: The first number of each part of observations that was out of bounds, in words that
+        begin with "returned".
     """
 
     scales: list[Scale]
@@ -37,16 +39,18 @@ class RandomSteps(NamedTuple):
     returns: list[float]
     step_seconds: float
     reset_seconds: float
+    outside: list[str]
 
 
 def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
     """Takes random steps, and checks what they return as training does.
 
     Raises:
-      DataError: The environment returned something that is not in its spaces.
+      DataError: The environment returned something that stops training.
     """
     env.action_space.seed(seed)
-    check = DataCheck(env.observation_space, num_envs=1)
+    outside: list[str] = []
+    check = DataCheck(env.observation_space, num_envs=1, report=outside.append)
     scales = [Scale(math.prod(leaf.shape)) for leaf in leaf_spaces(env.observation_space)]
     rewards: list[float] = []
     lengths: list[int] = []
@@ -75,7 +79,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             returns.append(sum_of_rewards)
             begins = True
     medians = float(np.median(step_seconds)), float(np.median(reset_seconds))
-    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians)
+    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians, outside)
 
 
 def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
@@ -90,7 +94,7 @@ def _checked(check: DataCheck, observ: NestedArray) -> Leaves:
     """Returns copies of the leaves of an observation.
 
     Raises:
-      DataError: It is not in the space.
+      DataError: Its structure, a shape, a type or a number stops training.
     """
     leaves = [np.array(leaf) for leaf in check.leaves(observ)]
     check.check_bounds([leaf[None] for leaf in leaves], 0)

@@ -139,6 +139,12 @@ def test_episodes_that_do_not_end():
     assert limited.findings == [] and limited.time_limit == 10
 
 
+def test_observations_out_of_bounds():
+    _, found = findings(observation_space=spaces.Box(0, 0.5, (2,), np.float32))
+    assert "in an observation of Box(0.0, 0.5" in found.problem and not found.is_error
+    assert "widen" in found.advice  # Gymnasium's checker finds the same.
+
+
 def test_rewards_that_nothing_changes():
     assert "the reward was 0 in all 200 random steps" in finding(reward=lambda place: 0.0).problem
 
@@ -146,7 +152,7 @@ def test_rewards_that_nothing_changes():
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"observation_space": spaces.Box(0, 0.5, (2,), np.float32)}, "in an observation of Box"),
+        ({"observe": lambda place, noise: np.full(2, np.nan, np.float32)}, "in an observation of"),
         ({"observe": lambda place, noise: np.zeros(3, np.float32)}, "expected"),
         ({"reward": lambda place: np.nan}, "returned the reward nan"),
     ],
