@@ -11,7 +11,6 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
 
 from agents import stop_signals
 from agents.errors import (
@@ -23,6 +22,7 @@ from agents.errors import (
     UsageError,
     describe_error,
 )
+from agents.shown_warnings import show_warning
 from agents.version import __version__
 
 _MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
@@ -40,7 +40,7 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
     """
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             main(sys.argv[1:] if arguments is None else list(arguments))
     except (
         UsageError,
@@ -112,18 +112,3 @@ def version() -> str:
             others.append(f"{name} {importlib.metadata.version(name)}")
     others.append(f"Python {platform.python_version()}")
     return f"agents {__version__} ({', '.join(others)})"
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """Prints a warning; one for users without the line of code that it came from."""
-    text = f"warning: {message}\n"
-    if category is not UserWarning:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)

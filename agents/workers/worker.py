@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import traceback
+import warnings
 from typing import TYPE_CHECKING
 
 import cloudpickle
@@ -28,6 +29,7 @@ from agents.shared_memory.channel import (
 from agents.shared_memory.plain_messages import dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
+from agents.shown_warnings import show_warning
 from agents.workers import environment_group
 from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup
@@ -148,12 +150,9 @@ def main(words: int, doorbell: int, messages: int) -> None:
       doorbell: Descriptor of the worker's doorbell socket.
       messages: Descriptor of the worker's message socket.
     """
-    channel = Channel(
-        map_words(words),
-        socket.socket(fileno=doorbell),
-        socket.socket(fileno=messages),
-        parent=False,
-    )
+    warnings.showwarning = show_warning
+    bell, mail = socket.socket(fileno=doorbell), socket.socket(fileno=messages)
+    channel = Channel(map_words(words), bell, mail, parent=False)
     worker = Worker(channel)
     try:
         worker.serve()
