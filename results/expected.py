@@ -10,7 +10,7 @@ from results.rows import Row
 
 # Of the command that makes a row: they do not change the experiment, or are shown beside the score.
 _SHOWN = ("--env-backend", "--steps")
-_OF_THE_ROW = ("--seeds", "--at-once", "--label", "--target")
+_OF_THE_ROW = ("--seeds", "--at-once", "--label", "--target", "--average-decay")
 
 
 def expected_results(table: Mapping[str, Row]) -> str:

@@ -18,12 +18,20 @@ LARGE = np.zeros(10**6, np.float32)  # As the state of an optimizer is, which ac
 
 
 def write_run(
-    logdir, label, preset, returns, seed=0, interval=10_000, settings=("--env-backend=inline",)
+    logdir,
+    label,
+    preset,
+    returns,
+    seed=0,
+    interval=10_000,
+    settings=("--env-backend=inline",),
+    name=None,
+    **overrides,
 ):
     """Writes the files of a finished run, with evaluations every `interval` steps."""
     folder = logdir / folder_name(label, settings) / f"seed-{seed}"
-    run = RunDirectory(folder / f"20260131T12000{seed}-{preset}")
-    run.prepare(agents.load_config(preset))
+    run = RunDirectory(folder / f"20260131T12000{seed}-{name or preset}")
+    run.prepare(agents.load_config(preset, **overrides))
     rows = [{"step": 5_000, "perf/steps_per_second": 1000.0 + seed}]
     rows += [
         {"step": interval * (1 + index), "eval/return_mean": value}
@@ -139,6 +147,18 @@ def test_other_settings_can_have_a_row_of_their_own(monkeypatch, tmp_path):
     assert table["pendulum_kl"]["verdict"] == "MISSED" and table["pendulum"]["verdict"] == "reached"
 
 
+def test_a_preset_can_be_run_in_another_environment(monkeypatch, tmp_path):
+    settings = ["--env-backend=inline", "--env=MiniGrid-Unlock-v0"]
+    write_run(
+        tmp_path, "unlock", "minigrid_empty", [0.97] * 10, settings=settings,
+        env="MiniGrid-Unlock-v0", name="minigrid_empty-Unlock",
+    )  # fmt: skip
+    arguments = ("minigrid_empty", "--label=unlock", "--seeds=1", *settings)
+    rows, _ = write_results(monkeypatch, tmp_path, *arguments)
+    assert rows["unlock"]["env"].startswith("MiniGrid-Unlock-v0") and rows["unlock"]["mean"] == 0.97
+    assert rows["unlock"]["as_good_as"] == ["RL-Zoo"]
+
+
 def test_a_task_without_velocities_is_another_one(monkeypatch, tmp_path):
     write_run(tmp_path, "pendulum_no_velocity", "pendulum_no_velocity", [-200.0] * 10)
     arguments = ("pendulum_no_velocity", "--seeds=1", "--env-backend=inline")
@@ -239,6 +259,16 @@ def test_averaged_weights_have_a_column(monkeypatch, tmp_path):
     [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[4].startswith("-170.0 [-18") and cells[5:7] == ["-100.0", "-142.0"]
+
+
+def test_a_preset_is_expected_to_reach_what_its_row_with_averaged_weights_has(
+    monkeypatch, tmp_path
+):
+    settings = ["--env-backend=inline", "--average-decay=0.9"]
+    write_run(tmp_path, "pendulum", "pendulum", [-150.0] * 10, settings=settings)
+    write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1", *settings)
+    expected = json.loads((tmp_path / "configs" / "expected.json").read_text())
+    assert expected["pendulum"]["return"] == -150
 
 
 def test_the_weights_of_the_median_run_are_kept(monkeypatch, tmp_path):
