@@ -126,9 +126,10 @@ def _section(label: str, row: ComparedRow, note: str) -> list[str]:
 def _returns(row: ComparedRow) -> list[str]:
     """Returns lines on our returns and the published ones."""
     returns, figures = row["returns"], task_of(row).figures
+    least, most = (f"{one:.{_decimals(row['mean'])}f}" for one in (min(returns), max(returns)))
     lines = [
         f"{row['env']}, {row['steps']:,} steps: {_mean(row)}"
-        + (f", from {min(returns):.1f} to {max(returns):.1f}." if len(returns) > 1 else ".")
+        + (f", from {least} to {most}." if len(returns) > 1 else ".")
     ]
     if figures:
         texts = (
@@ -160,11 +161,17 @@ def _best(row: ComparedRow) -> float:
 
 
 def _short(number: float) -> str:
-    return f"{number:.{0 if abs(number) >= 1000 else 1}f}"
+    return f"{number:.{0 if abs(number) >= 1000 else _decimals(number)}f}"
 
 
-def _mean(row: ComparedRow, decimals: int = 1) -> str:
+def _decimals(number: float) -> int:
+    """Returns the decimals to show; returns of MiniGrid, for example, are below one."""
+    return 1 if abs(number) >= 2 else 2
+
+
+def _mean(row: ComparedRow) -> str:
     """Returns mean and standard deviation over the seeds; of a single one there is none."""
+    decimals = _decimals(row["mean"])
     spread = f" ± {row['std']:.{decimals}f}" if len(row["returns"]) > 1 else ""
     return f"{row['mean']:.{decimals}f}{spread}"
 

@@ -154,8 +154,9 @@ def test_a_preset_can_be_run_in_another_environment(monkeypatch, tmp_path):
         env="MiniGrid-Unlock-v0", name="minigrid_empty-Unlock",
     )  # fmt: skip
     arguments = ("minigrid_empty", "--label=unlock", "--seeds=1", *settings)
-    rows, _ = write_results(monkeypatch, tmp_path, *arguments)
+    rows, text = write_results(monkeypatch, tmp_path, *arguments)
     assert rows["unlock"]["env"].startswith("MiniGrid-Unlock-v0") and rows["unlock"]["mean"] == 0.97
+    assert "ImgObsWrapper, 100,000 steps: 0.97.\n" in text
     assert rows["unlock"]["as_good_as"] == ["RL-Zoo"]
 
 
