@@ -72,8 +72,8 @@ def _control(ppo: float, rpo: float) -> Task:
     return Task(figures, figures["CleanRL PPO"])
 
 
-# By environment name without module, namespace and version; dm_control's by domain and task. Other
-# tasks are those without velocities.
+# By environment name without module, namespace and version; dm_control's by domain and task. Tasks without
+# velocities are other tasks, named after their wrapper.
 TASKS = {
     "Pendulum": Task(
         {"CleanRL": Figure(-1142, 8 * MILLION), "RL-Zoo": Figure(-172.2, 100_000, 104.2)},

@@ -62,7 +62,7 @@ def train(logdir: Path, label: str, preset: str, seed: int, settings: Sequence[s
     folder = logdir / folder_name(label, settings) / f"seed-{seed}"
     timing = folder / "result.json"
     if not timing.is_file():
-        started = sorted(folder.glob(f"*-{preset}*"))
+        started = _folders(folder, preset)
         arguments = [f"--logdir={folder}", f"--config={preset}"]
         if started:
             arguments.append(f"--timestamp={RunDirectory(started[-1]).timestamp}")
@@ -72,12 +72,17 @@ def train(logdir: Path, label: str, preset: str, seed: int, settings: Sequence[s
             print(f"{label}, seed {seed} failed:\n{process.stderr}", file=sys.stderr, flush=True)
             return None
         measured = {"seconds": time.monotonic() - start, "resumed": bool(started)}
-        env = RunDirectory(sorted(folder.glob(f"*-{preset}*"))[-1]).load_config().env
+        env = RunDirectory(_folders(folder, preset)[-1]).load_config().env
         timing.write_text(json.dumps({**measured, "versions": versions(env)}) + "\n")
-    run = _read_run(sorted(folder.glob(f"*-{preset}*"))[-1], timing)
+    run = _read_run(_folders(folder, preset)[-1], timing)
     score = list(run.curve.values())[-1]
     print(f"{label}, seed {seed}: {score:.1f} in {run.seconds:.0f} s", flush=True)
     return run
+
+
+def _folders(folder: Path, preset: str) -> list[Path]:
+    """Returns the runs of a preset, the last one last; those in other environments are named after them."""
+    return sorted(folder.glob(f"*-{preset}*"))
 
 
 def folder_name(label: str, settings: Sequence[str]) -> str:

@@ -49,8 +49,8 @@ class PackedSteps(VectorWrapper):
           A new block that `layout` describes.
 
         Raises:
-          InvalidDataError: Observations or rewards are of the wrong shape or type, out of bounds, or
-            not finite.
+          InvalidDataError: Observations or rewards are of the wrong shape or type or not finite, or
+            integers are out of bounds.
           ValueError: The environment returned no `final_obs` for an episode that ended.
           TypeError: An entry of `info_keys` is not a number.
         """
@@ -106,7 +106,7 @@ class PackedSteps(VectorWrapper):
         array[...] = given
 
     def _check_numbers(self, results: Results) -> None:
-        """Raises InvalidDataError unless observations are in their space and rewards finite."""
+        """Raises InvalidDataError for observations that `DataCheck` refuses, or infinite rewards."""
         check, done = self._check, results.terminated | results.truncated  # [B]
         if are_finite(results.reward) and check.are_in_bounds(results.observ) and not done.any():
             return

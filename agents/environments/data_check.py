@@ -1,4 +1,4 @@
-"""Checks of what environments return: nothing that is not in their spaces is learned from."""
+"""Checks of what environments return: structures, shapes, types, finite numbers and bounds."""
 
 from __future__ import annotations
 
