@@ -8,6 +8,7 @@ TensorFlow.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -58,6 +59,15 @@ def leaf_spaces(space: Space) -> list[Leaf]:
         f"unsupported space {space}: its elements are not arrays of a fixed shape.\n"
         "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those."
     )
+
+
+def num_dimensions(space: Space) -> int:
+    """Returns the number of dimensions of a space's elements; one for each Discrete space.
+
+    Raises:
+      UnsupportedSpaceError: As `leaf_spaces`.
+    """
+    return sum(math.prod(leaf.shape) for leaf in leaf_spaces(space))
 
 
 def check_action_space(space: Space) -> None:

@@ -35,6 +35,8 @@ SOURCES = {
     "Tianshou, maximum": Source(
         "ten seeds", "maximum", "MuJoCo v3; v2 for Reacher and the pendulums"
     ),
+    "Tianshou, 3M": Source("ten seeds", "maximum", "MuJoCo v3"),
+    "rl_games": Source("single runs", "training", "EnvPool's MuJoCo v4, Ant v5"),
     "CleanRL PPO": Source("ten seeds", "training", "dm_control"),
     "CleanRL RPO": Source("ten seeds", "training", "dm_control"),
     "others": Source("a PPO course's notebook, with a tanh-squashed Gaussian", "last", "PyBullet"),
@@ -98,6 +100,8 @@ TASKS = {
             "TF-Agents": Figure(4239, MILLION),
             "Tianshou": Figure(5780, MILLION, 1268),
             "Tianshou, maximum": Figure(5784, MILLION, 1244),
+            "Tianshou, 3M": Figure(7194, 3 * MILLION),
+            "rl_games": Figure(7600, 16 * MILLION),
         },
         Figure(5800, MILLION),
     ),
@@ -108,6 +112,7 @@ TASKS = {
             "TF-Agents": Figure(2530, MILLION),
             "Tianshou": Figure(2370, MILLION, 696),
             "Tianshou, maximum": Figure(2609, MILLION, 701),
+            "rl_games": Figure(3400, 4 * MILLION),
         },
         Figure(2600, MILLION),
     ),
@@ -118,15 +123,24 @@ TASKS = {
             "TF-Agents": Figure(2971, MILLION),
             "Tianshou": Figure(3494, MILLION, 1025),
             "Tianshou, maximum": Figure(3589, MILLION, 757),
+            "rl_games": Figure(5100, 3 * MILLION),
         },
         Figure(3500, MILLION),
     ),
     "Ant": Task(
-        {"RL-Zoo": Figure(1327, MILLION, 452), "Tianshou": Figure(3258, MILLION, 1079)},
+        {
+            "RL-Zoo": Figure(1327, MILLION, 452),
+            "Tianshou": Figure(3258, MILLION, 1079),
+            "rl_games": Figure(4000, 8 * MILLION),
+        },
         Figure(3200, MILLION),
     ),
     "Humanoid": Task(
-        {"CleanRL": Figure(716, MILLION, 49), "Tianshou": Figure(787, MILLION, 194)},
+        {
+            "CleanRL": Figure(716, MILLION, 49),
+            "Tianshou": Figure(787, MILLION, 194),
+            "rl_games": Figure(7900, 4 * MILLION),
+        },
         Figure(790, MILLION),
     ),
     "Reacher": Task(

@@ -50,6 +50,13 @@ def test_pack_inverts_flatten(space, seed):
 
 @hypothesis.given(STRUCTURES)
 @hypothesis.settings(deadline=None)
+def test_dimensions_are_the_numbers_of_an_element(space):
+    expected = sum(np.size(leaf) for leaf in tools.flatten(space, space.sample()))
+    assert tools.num_dimensions(space) == expected
+
+
+@hypothesis.given(STRUCTURES)
+@hypothesis.settings(deadline=None)
 def test_paths_lead_to_the_leaves(space):
     for path, leaf in zip(tools.leaf_paths(space), tools.leaf_spaces(space), strict=True):
         assert functools.reduce(lambda within, key: within[key], path, space) is leaf

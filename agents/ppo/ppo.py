@@ -28,6 +28,7 @@ from agents.ppo.update import Tensors, Update
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.derived import elements_per_minibatch
+from agents.spaces import num_dimensions
 from agents.types import NestedTensor, NestedVariable
 
 
@@ -78,7 +79,7 @@ class PPO(Algorithm):
             self._generator,
             config.epochs,
             elements_per_minibatch(config) // reducer.num_learners,
-            make_kl_stop(config),
+            make_kl_stop(config, num_dimensions(batch_env.action_space)),
             reducer,
             compiles=not network.convolves,
             reduces_weights=config.reduce_every == "epoch",

@@ -14,6 +14,10 @@ EPOCH = {"kl_stop": 0.1, "kl_stop_after": "epoch"}
         ({}, 1e9, True, True, True),
         ({"kl_stop": 0.1}, 0.09, True, True, True),
         ({"kl_stop": 0.1}, 0.11, False, False, False),
+        ({"kl_stop": 0.1, "multiply_kl_stop": True}, 0.19, True, True, True),
+        ({"kl_stop": 0.1, "multiply_kl_stop": True}, 0.21, False, False, False),
+        ({**EPOCH, "multiply_kl_stop": True}, 0.19, True, True, True),
+        ({**EPOCH, "multiply_kl_stop": True}, 0.21, True, True, False),
         ({"kl_stop": 0.1}, float("inf"), True, False, False),
         ({"kl_stop": 0.1}, float("nan"), True, True, True),
         (EPOCH, 0.11, False, True, True),
@@ -26,7 +30,7 @@ EPOCH = {"kl_stop": 0.1, "kl_stop_after": "epoch"}
 def test_whether_gradients_are_applied_and_the_update_continues(
     settings, kl, ends_epoch, applied, proceeds, compiled
 ):
-    stop, num_applied = make_kl_stop(load_config("default", **settings)), tf.Variable(0)
+    stop, num_applied = make_kl_stop(load_config("default", **settings), 4), tf.Variable(0)
 
     def apply():
         num_applied.assign_add(1)
@@ -44,7 +48,7 @@ def test_whether_gradients_are_applied_and_the_update_continues(
 
 def test_the_end_of_an_epoch_considers_its_mean():
     """A single minibatch that is far from the others neither stops an update nor continues it."""
-    stop = make_kl_stop(load_config("default", **EPOCH))
+    stop = make_kl_stop(load_config("default", **EPOCH), 4)
     for kls, expected in [
         ((0.05, 0.12), True),
         ((0.05, 0.16), False),
@@ -63,4 +67,4 @@ def test_the_end_of_an_epoch_considers_its_mean():
     [({}, NeverStop), ({"kl_stop": 0.1}, StopBeforeMinibatch), (EPOCH, StopAfterEpoch)],
 )
 def test_settings_select_the_rule(settings, kind):
-    assert type(make_kl_stop(load_config("default", **settings))) is kind
+    assert type(make_kl_stop(load_config("default", **settings), 1)) is kind

@@ -133,6 +133,16 @@ def test_the_learning_rate_decreases_from_iteration_to_iteration():
             np.testing.assert_array_equal(array, before[name])
 
 
+def test_the_kl_stop_grows_with_the_root_of_the_dimensions_of_actions():
+    epochs = {}
+    for kl_stop, multiply in [(0.01, True), (0.02, False), (0.01, False)]:
+        envs = random_envs(2, action_space=spaces.Box(-9, 9, (4,)))
+        settings = {"kl_stop": kl_stop, "multiply_kl_stop": multiply, "kl_stop_after": "epoch"}
+        agent = Agent(envs, 10, epochs=50, learning_rate=0.003, **settings)
+        epochs[kl_stop, multiply] = float(agent.iterate().scalars["losses/epochs"])
+    assert 1 < epochs[0.01, False] < epochs[0.01, True] == epochs[0.02, False] < 50
+
+
 def test_training_is_one_xla_program():
     agent = Agent(random_envs(1), 4, epochs=2, minibatch_size=2)
 

@@ -259,7 +259,7 @@ def test_settings_of_a_file_override_those_of_the_preset_that_it_extends(write_f
     """)
     config = load_config(path, layers=(16,))
     base = load_config("mujoco")
-    assert base.discount == 0.995 and base.num_envs == 16
+    assert base.minibatch_size == 128 and base.multiply_kl_stop
     assert config == base.model_copy(update={"discount": 0.5, "layers": (16,)})
 
 

@@ -119,6 +119,11 @@ class AlgorithmSettings(BaseModel):
         description="KL divergence in nats that stops an update early; 0 to disable. Use it where "
         "single updates ruin the policy.",
     )
+    multiply_kl_stop: bool = Field(
+        False,
+        description="Multiplies kl_stop by the square root of the number of action dimensions: "
+        "changes of single dimensions add up.",
+    )
     kl_stop_after: Literal["minibatch", "epoch"] = Field(
         "minibatch",
         description="When kl_stop is checked: before each minibatch's step, or on the mean of each "
