@@ -5,19 +5,24 @@
 
 Each mutant is tested in a copy of the checkout: first by the tests of its file, such as
 tests/ppo/test_loss.py for agents/ppo/loss.py, then by those of its room. One that takes three times
-as long as the unchanged code counts as noticed.
+as long as the unchanged code, and half a minute more, counts as noticed.
 """
 
 import argparse
+import functools
 import json
+import multiprocessing
+import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib.util import cache_from_source
 from pathlib import Path
 
+from tests.mutation.forked_tests import import_libraries, run_tests
 from tests.mutation.mutants import Mutant, find_mutants
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +45,9 @@ def main() -> int:
     )
     parser.add_argument("--sample", type=int, default=0, help="mutants of all paths; 0 for all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument(
+        "--at-once", type=int, default=os.cpu_count(), help="mutants at a time (default: all cores)"
+    )
     parser.add_argument("--survivors", type=Path, help="file to append survivors to, as JSON lines")
     options = parser.parse_args()
     found = [
@@ -52,9 +60,16 @@ def main() -> int:
     if options.sample and options.sample < len(found):
         chosen = random.Random(options.seed).sample(found, options.sample)
     print(f"{len(chosen)} of {len(found)} mutants", flush=True)
+    survivors = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        survivors = _run_all(chosen, copy_checkout(Path(folder)), options.survivors)
-    print(f"{len(survivors)} of {len(chosen)} survive")
+        for path, mutant in _survivors(chosen, Path(folder), options.at_once):
+            survivors += 1
+            name = str(path.relative_to(ROOT))
+            print(f"survives: {name}:{mutant}", flush=True)
+            if options.survivors:
+                with options.survivors.open("a") as file:
+                    file.write(json.dumps({"file": name, "mutant": str(mutant)}) + "\n")
+    print(f"{survivors} of {len(chosen)} survive")
     return int(bool(survivors))
 
 
@@ -66,7 +81,7 @@ def source_files(place: Path) -> list[Path]:
 def copy_checkout(folder: Path) -> Path:
     """Copies what tests need of this checkout, as it is; returns the copy."""
     copy = folder / "checkout"
-    copy.mkdir()
+    copy.mkdir(parents=True)
     for name in COPIED:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignored)
@@ -83,39 +98,47 @@ def targets(path: Path) -> list[str]:
     return [*([str(own)] if (ROOT / own).is_file() else []), str(folder)]
 
 
-def run_tests(copy: Path, tests: list[str], timeout: float | None = None) -> bool:
-    """Returns whether the tests pass in a copy of the checkout."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+def _survivors(
+    chosen: list[tuple[Path, Mutant]], folder: Path, at_once: int
+) -> Iterator[tuple[Path, Mutant]]:
+    """Tests mutants in processes with a copy of the checkout each; yields those that survive."""
+    import_libraries()
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(at_once, fork, _begin, (folder,)) as pool:
+        survive = pool.map(_survives, *zip(*chosen, strict=True))
+        yield from (pair for pair, survives in zip(chosen, survive, strict=True) if survives)
+
+
+def _begin(folder: Path) -> None:
+    """Gives this process a copy of the checkout."""
+    global _copy
+    _copy = copy_checkout(folder / str(os.getpid()))
+
+
+def _survives(path: Path, mutant: Mutant) -> bool:
+    """Returns whether all tests of a file pass with a mutant of it."""
+    tests = targets(path)
+    limits = [30 + 3 * _seconds(test) for test in tests]
+    changed = _copy / path.relative_to(ROOT)
+    _write(changed, mutant.source)
     try:
-        result = subprocess.run(
-            command, cwd=copy, capture_output=True, timeout=timeout, check=False
+        return all(
+            run_tests(_copy, [test], limit) for test, limit in zip(tests, limits, strict=True)
         )
-    except subprocess.TimeoutExpired:
-        return False
-    return result.returncode == 0
+    finally:
+        _write(changed, path.read_text())
 
 
-def _run_all(
-    chosen: list[tuple[Path, Mutant]], copy: Path, log: Path | None
-) -> list[tuple[Path, Mutant]]:
-    seconds: dict[str, float] = {}
-    survivors = []
-    for path, mutant in chosen:
-        tests = targets(path)
-        for test in tests:
-            if test not in seconds:
-                start = time.monotonic()
-                if not run_tests(copy, [test]):
-                    raise SystemExit(f"error: {test} fails without any change")
-                seconds[test] = time.monotonic() - start
-        name = path.relative_to(ROOT)
-        (copy / name).write_text(mutant.source)
-        survives = all(run_tests(copy, [test], 30 + 3 * seconds[test]) for test in tests)
-        (copy / name).write_text(path.read_text())
-        if survives:
-            survivors.append((path, mutant))
-            print(f"survives: {name}:{mutant}", flush=True)
-            if log:
-                with log.open("a") as file:
-                    file.write(json.dumps({"file": str(name), "mutant": str(mutant)}) + "\n")
-    return survivors
+@functools.cache
+def _seconds(test: str) -> float:
+    """Returns how long tests take without any change."""
+    start = time.monotonic()
+    if not run_tests(_copy, [test]):
+        raise SystemExit(f"error: {test} fails without any change")
+    return time.monotonic() - start
+
+
+def _write(path: Path, source: str) -> None:
+    """Writes a source file. Its compiled form may be of the same second, and is removed."""
+    path.write_text(source)
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Mutants of a source file: small changes of the code, each of which some test should notice.
 
 DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (1978). Neither mutmut nor cosmic-ray fit:
-the former forks processes that have imported TensorFlow, the latter does not remove statements.
+the former forks processes in which TensorFlow has run, the latter does not remove statements.
 """
 
 import ast

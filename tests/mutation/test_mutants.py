@@ -47,26 +47,48 @@ def test_every_part_of_a_function_is_changed_once():
         assert mutant.source != SOURCE
 
 
-def test_survivors_are_those_that_no_test_notices(tmp_path, monkeypatch, capsys):
+def test_survivors_are_those_that_no_test_notices(tmp_path):
     (tmp_path / "agents" / "room").mkdir(parents=True)
     (tmp_path / "agents" / "room" / "double.py").write_text(
         "def double(value):\n    print(value)\n    return value * 2\n"
     )
     (tmp_path / "tests" / "room").mkdir(parents=True)
     (tmp_path / "tests" / "room" / "test_double.py").write_text(
-        "import sys\nsys.path.insert(0, '.')\nfrom agents.room.double import double\n"
-        "def test_double():\n    assert double(3) == 6\n"
+        "from agents.room.double import double\ndef test_double():\n    assert double(3) == 6\n"
     )
-    monkeypatch.setattr(command, "ROOT", tmp_path)
-    monkeypatch.setattr(command, "COPIED", ("agents", "tests"))
-    monkeypatch.setattr(
-        sys, "argv", ["mutants.py", "agents/room", f"--survivors={tmp_path / 'found.jsonl'}"]
-    )
-    assert command.main() == 1
-    output = capsys.readouterr().out
-    assert "survives: agents/room/double.py:2: print(value)  ->  pass" in output
-    assert "1 of 3 survive" in output
+    result = run_command(tmp_path, "agents/room", f"--survivors={tmp_path / 'found.jsonl'}")
+    assert result.returncode == 1
+    assert "survives: agents/room/double.py:2: print(value)  ->  pass" in result.stdout
+    assert "1 of 3 survive" in result.stdout
     assert "print(value)" in (tmp_path / "found.jsonl").read_text()
+
+
+def test_tests_that_fail_without_a_mutant_end_the_run(tmp_path):
+    (tmp_path / "agents" / "room").mkdir(parents=True)
+    (tmp_path / "agents" / "room" / "one.py").write_text("def one():\n    return 1\n")
+    (tmp_path / "tests" / "room").mkdir(parents=True)
+    (tmp_path / "tests" / "room" / "test_one.py").write_text("def test_one():\n    assert False\n")
+    result = run_command(tmp_path, "agents/room")
+    assert result.returncode == 1
+    assert "error: tests/room/test_one.py fails without any change" in result.stderr
+
+
+def run_command(root, *arguments):
+    """Runs the command on another tree, in a process of its own, which it forks."""
+    code = (
+        "import sys, pathlib\n"
+        "from tests.mutation import command\n"
+        "command.ROOT = pathlib.Path(sys.argv.pop(1))\n"
+        "command.COPIED = ('agents', 'tests')\n"
+        "sys.exit(command.main())"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, root, *arguments],
+        cwd=command.ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_the_library_has_mutants_in_all_rooms_that_are_tested_by_default():
