@@ -34,6 +34,8 @@ FILES = (
 )
 COPIED = ("agents", "configs", "tests", "benchmarks", "results", "scripts", "examples")
 
+_copy: Path  # The copy of the checkout that belongs to this process, one of several.
+
 
 def main() -> int:
     """Runs the command; returns 1 if a mutant survives."""
