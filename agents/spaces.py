@@ -62,11 +62,7 @@ def leaf_spaces(space: Space) -> list[Leaf]:
 
 
 def num_dimensions(space: Space) -> int:
-    """Returns the number of dimensions of a space's elements; one for each Discrete space.
-
-    Raises:
-      UnsupportedSpaceError: As `leaf_spaces`.
-    """
+    """Returns the number of dimensions of a space's elements; a Discrete space has one."""
     return sum(math.prod(leaf.shape) for leaf in leaf_spaces(space))
 
 

@@ -22,11 +22,11 @@ def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path,
         for line in panel.lines
         if len(line.get_ydata()) == 2
     }
-    assert flat == {2288: "-", 3479: "-", 2971: "-", 3494: "-", 3589: "-", 9: "--"}
+    assert flat == {2288: "-", 3479: "-", 2971: "-", 3494: "-", 3589: "-", 5100: "-", 9: "--"}
     labels = [text.get_text() for text in panel.texts]
     assert labels == [
         "target 9 (5k)", "CleanRL 2,288 (1M)", "TF-Agents 2,971 (1M)", "RL-Zoo 3,479 (1M)", "Tianshou 3,494 (1M)",
-        "Tianshou, maximum 3,589 (1M)",
+        "Tianshou, maximum 3,589 (1M)", "rl_games 5,100 (3M)",
     ]  # fmt: skip
     heights = [text.get_position()[1] for text in panel.texts]
     assert all(above - below > 0.06 for below, above in zip(heights, heights[1:], strict=False))

@@ -22,13 +22,14 @@ def test_tasks_are_found_by_environment_id(env, name):
     assert not published("MyOwn-v0").figures
 
 
-def test_targets_are_the_best_published_figures():
+def test_targets_are_the_best_published_figures_of_as_many_steps():
     for name, task in TASKS.items():
         assert set(task.figures) <= set(SOURCES)
         if "CleanRL PPO" in task.figures:
             assert task.target == task.figures["CleanRL PPO"]  # The same algorithm's.
             continue
-        best = max(figure.mean for figure in task.figures.values())
+        figures = [one for one in task.figures.values() if one.steps <= task.target.steps]
+        best = max(figure.mean for figure in figures or task.figures.values())
         # Rounded, as for the walker. Out of reach here are Pong's best figure, with a target of 2
         # million steps, and the swimmer's.
         assert name in ("Pong", "Swimmer") or task.target.mean == pytest.approx(best, rel=0.03)
