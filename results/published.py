@@ -36,7 +36,11 @@ SOURCES = {
         "ten seeds", "maximum", "MuJoCo v3; v2 for Reacher and the pendulums"
     ),
     "Tianshou, 3M": Source("ten seeds", "maximum", "MuJoCo v3"),
-    "rl_games": Source("single runs", "training", "EnvPool's MuJoCo v4, Ant v5"),
+    "rl_games": Source(
+        "curves of its documentation, of a number of runs that is not known",
+        "training",
+        "EnvPool, MuJoCo v4; v5 for Ant",
+    ),
     "CleanRL PPO": Source("ten seeds", "training", "dm_control"),
     "CleanRL RPO": Source("ten seeds", "training", "dm_control"),
     "others": Source("a PPO course's notebook, with a tanh-squashed Gaussian", "last", "PyBullet"),
