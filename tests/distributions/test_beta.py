@@ -115,6 +115,39 @@ def test_samples_are_independent_and_have_the_given_distribution():
     assert np.abs(np.corrcoef(sample.T) - np.eye(4)).max() < 5 / np.sqrt(NUM_SAMPLES)
 
 
+def loop_gamma(concentration, normal, log_uniform):
+    """A Gamma variate of scale 1: Marsaglia and Tsang's loop, which ends with the last acceptance."""
+    center = concentration - 1 / 3
+    chosen = 1.0
+    for x, log_u in zip(normal, log_uniform, strict=True):
+        v = (1 + x / np.sqrt(9 * center)) ** 3
+        if v > 0 and log_u < 0.5 * x**2 + center * (1 - v + np.log(v)):
+            chosen = v
+    return center * chosen
+
+
+def test_samples_equal_a_plain_loop_over_proposals():
+    parametric = ParametricBeta(spaces.Box(-1, 1, (2,)))
+    raw = [np.float32(np.random.default_rng(i).normal(0, 3, [4, 3, 2])) for i in range(2)]
+    noise = parametric.noise(tf.random.Generator.from_seed(0), [4, 3])
+    sample = parametric.distribution([tf.constant(one) for one in raw]).sample(noise)
+    assert sample.shape == (4, 3, 2)
+    proposals = noise.numpy().astype(np.float64).reshape([4, 3, 2, 2, -1, 2])
+    for t, b, a in np.ndindex(4, 3, 2):
+        first, second = (
+            loop_gamma(concentration(raw[i][t, b, a]), *proposals[t, b, :, i, :, a])
+            for i in range(2)
+        )
+        np.testing.assert_allclose(sample[t, b, a], first / (first + second), rtol=1e-4)
+
+
+def test_modes_are_inside_the_bounds():
+    raw = tf.constant([[1e9, -200.0], [-200.0, 1e9]])
+    mode = Beta(raw, raw[::-1]).mode().numpy()
+    np.testing.assert_allclose(mode, [[1, 0], [0, 1]], atol=1e-6)
+    assert np.all((mode > 0) & (mode < 1))
+
+
 def test_all_proposals_are_rejected_with_negligible_probability():
     points = np.linspace(-8, 8, 200_001)
     for shape in (1.0, 1.5, 3.0, 100.0):

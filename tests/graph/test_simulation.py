@@ -9,8 +9,8 @@ from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
 from agents.graph.algorithm import Actor
 from agents.graph.mock_algorithm import MockAlgorithm
-from agents.graph.simulation import simulate
-from agents.graph.transition import Transition
+from agents.graph.simulation import complete_episodes, simulate
+from agents.graph.transition import Rollout, Transition
 from tests.faulty_toys import FaultyEnv
 from tests.graph.backends import BACKENDS, in_graph
 from tests.graph.test_episode_sums import loop_sums
@@ -214,6 +214,15 @@ def test_a_reset_between_rollouts_restarts_the_sums():
         np.testing.assert_array_equal(envs.episode_length, [0, 3])
         simulate(envs, actor, 3)
         np.testing.assert_array_equal(envs.episode_length, [3, 6])
+
+
+def test_an_episode_that_a_restart_ended_is_not_complete():
+    done = tf.constant([[True, True, False], [False, True, True]])
+    restarted = tf.constant([[False, True, False], [False, False, True]])
+    rollout = Rollout(*[tf.zeros([2, 3])] * 4, done, *[tf.zeros([2, 3])] * 4, restarted)
+    np.testing.assert_array_equal(complete_episodes(rollout), [[1, 0, 0], [0, 1, 0]])
+    never_restarted = rollout._replace(restarted=())
+    np.testing.assert_array_equal(complete_episodes(never_restarted), done)
 
 
 # Failures and structures.

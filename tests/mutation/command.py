@@ -2,10 +2,11 @@
 
     python scripts/mutants.py agents/ppo agents/distributions --sample=40
     python scripts/mutants.py agents/training/evaluation.py --survivors=survivors.jsonl
+    python scripts/mutants.py --own  # An hour or two; without it, a night.
 
 Each mutant is tested in a copy of the checkout: first by the tests of its file, such as
-tests/ppo/test_loss.py for agents/ppo/loss.py, then by those of its room. One that takes three times
-as long as the unchanged code, and half a minute more, counts as noticed.
+tests/ppo/test_loss.py for agents/ppo/loss.py, then, unless --own is given, by those of its room. One
+that takes three times as long as the unchanged code, and half a minute more, counts as noticed.
 """
 
 import argparse
@@ -50,6 +51,9 @@ def main() -> int:
     parser.add_argument(
         "--at-once", type=int, default=os.cpu_count(), help="mutants at a time (default: all cores)"
     )
+    parser.add_argument(
+        "--own", action="store_true", help="runs a file's own tests alone, where it has any"
+    )
     parser.add_argument("--survivors", type=Path, help="file to append survivors to, as JSON lines")
     options = parser.parse_args()
     found = [
@@ -64,7 +68,7 @@ def main() -> int:
     print(f"{len(chosen)} of {len(found)} mutants", flush=True)
     survivors = 0
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        for path, mutant in _survivors(chosen, Path(folder), options.at_once):
+        for path, mutant in _survivors(chosen, Path(folder), options.at_once, options.own):
             survivors += 1
             name = str(path.relative_to(ROOT))
             print(f"survives: {name}:{mutant}", flush=True)
@@ -93,21 +97,23 @@ def copy_checkout(folder: Path) -> Path:
     return copy
 
 
-def targets(path: Path) -> list[str]:
+def targets(path: Path, own_alone: bool = False) -> list[str]:
     """Returns the tests of a source file, relative to the checkout: of itself, then of its room."""
     folder = Path("tests") / path.relative_to(ROOT / "agents").parent
     own = folder / f"test_{path.name}"
-    return [*([str(own)] if (ROOT / own).is_file() else []), str(folder)]
+    if not (ROOT / own).is_file():
+        return [str(folder)]
+    return [str(own)] if own_alone else [str(own), str(folder)]
 
 
 def _survivors(
-    chosen: list[tuple[Path, Mutant]], folder: Path, at_once: int
+    chosen: list[tuple[Path, Mutant]], folder: Path, at_once: int, own_alone: bool
 ) -> Iterator[tuple[Path, Mutant]]:
     """Tests mutants in processes with a copy of the checkout each; yields those that survive."""
     import_libraries()
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(at_once, fork, _begin, (folder,)) as pool:
-        survive = pool.map(_survives, *zip(*chosen, strict=True))
+        survive = pool.map(functools.partial(_survives, own_alone), *zip(*chosen, strict=True))
         yield from (pair for pair, survives in zip(chosen, survive, strict=True) if survives)
 
 
@@ -117,9 +123,9 @@ def _begin(folder: Path) -> None:
     _copy = copy_checkout(folder / str(os.getpid()))
 
 
-def _survives(path: Path, mutant: Mutant) -> bool:
+def _survives(own_alone: bool, path: Path, mutant: Mutant) -> bool:
     """Returns whether all tests of a file pass with a mutant of it."""
-    tests = targets(path)
+    tests = targets(path, own_alone)
     limits = [30 + 3 * _seconds(test) for test in tests]
     changed = _copy / path.relative_to(ROOT)
     _write(changed, mutant.source)
