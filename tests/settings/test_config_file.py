@@ -23,6 +23,7 @@ MUJOCO = [  # "mujoco" is what the others extend.
     "swimmer",
     "walker",
 ]
+MUJOCO_LONG = ["ant_long", "humanoid_long", "mujoco_long"]
 ATARI = ["breakout", "pong"]
 OTHERS = [
     "acrobot",
@@ -93,10 +94,10 @@ CONFIGS = st.builds(
 
 
 def test_presets_are_complete():
-    assert preset_names() == sorted(MUJOCO + ATARI + OTHERS + SYSTEMS)
+    assert preset_names() == sorted(MUJOCO + MUJOCO_LONG + ATARI + OTHERS + SYSTEMS)
 
 
-@pytest.mark.parametrize("name", MUJOCO + ATARI + OTHERS + SYSTEMS)
+@pytest.mark.parametrize("name", MUJOCO + MUJOCO_LONG + ATARI + OTHERS + SYSTEMS)
 def test_preset_loads_and_states_environment_and_steps(name):
     config = load_config(name)
     text = (PRESETS / f"{name}.yaml").read_text()
@@ -110,7 +111,7 @@ def test_preset_loads_and_states_environment_and_steps(name):
         )
 
 
-@pytest.mark.parametrize("family", [MUJOCO, ATARI])
+@pytest.mark.parametrize("family", [MUJOCO, MUJOCO_LONG, ATARI])
 def test_presets_of_a_family_share_one_set_of_settings(family):
     different = [load_config(name).model_dump(exclude={"env"}) for name in family]
     assert all(settings == different[0] for settings in different)
