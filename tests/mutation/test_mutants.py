@@ -13,7 +13,7 @@ LIMIT = 3
 def clip(value: int = 2, name: str = "é") -> int:
     """Returns value + 1."""
     if value > LIMIT and not value == 4:
-        print("large")
+        print(*zip("a", "b", strict=True))
         value -= 1
     if name:
         raise ValueError(f"{value + 1}")
@@ -31,7 +31,7 @@ def test_every_part_of_a_function_is_changed_once():
         (8, "not value == 4", "(value == 4)"),
         (8, "value == 4", "(value != 4)"),
         (8, "4", "(5)"),
-        (9, 'print("large")', "pass"),
+        (9, 'print(*zip("a", "b", strict=True))', "pass"),
         (10, "value -= 1", "pass"),
         (10, "1", "(2)"),
         (11, "name", "(not (name))"),
