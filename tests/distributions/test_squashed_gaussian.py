@@ -108,6 +108,17 @@ def test_entropy_equals_numerical_integration(mean, std):
     np.testing.assert_allclose(by_log_std, [[1 + slope]], rtol=1e-5, atol=2e-5)
 
 
+def test_entropies_of_a_batch_are_those_of_its_rows():
+    mean = np.random.default_rng(0).normal(size=[2, 4, 3]).astype(np.float32)
+    log_std = tf.constant([-1.0, 0.0, 1.0])
+    parametric = ParametricSquashedGaussian(SPACE)
+    entropy = parametric.distribution([tf.constant(mean), log_std]).entropy()
+    assert entropy.shape == (2, 4)
+    for index in np.ndindex(2, 4):
+        alone = parametric.distribution([tf.constant(mean[index][None]), log_std]).entropy()
+        np.testing.assert_allclose(entropy[index], alone[0], rtol=1e-5)
+
+
 def test_entropy_is_the_negative_mean_log_density_of_samples():
     parametric = ParametricSquashedGaussian(SPACE, state_dependent_std=True)
     mean, log_std = np.array([0.5, -1.0, 3.0], np.float32), np.array([-1.0, 0.0, 1.0], np.float32)

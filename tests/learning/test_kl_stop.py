@@ -13,6 +13,7 @@ EPOCH = {"kl_stop": 0.1, "kl_stop_after": "epoch"}
     [
         ({}, 1e9, True, True, True),
         ({"kl_stop": 0.1}, 0.09, True, True, True),
+        ({"kl_stop": 0.125}, 0.125, True, True, True),
         ({"kl_stop": 0.1}, 0.11, False, False, False),
         ({"kl_stop": 0.1, "multiply_kl_stop": True}, 0.19, True, True, True),
         ({"kl_stop": 0.1, "multiply_kl_stop": True}, 0.21, False, False, False),

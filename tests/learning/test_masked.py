@@ -4,7 +4,15 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from agents.learning.masked import flat_mask, is_mask, masked, masked_count, masked_mean
+from agents.learning.masked import (
+    flat_mask,
+    is_mask,
+    masked,
+    masked_count,
+    masked_mean,
+    outcome_mask,
+    steps_before,
+)
 from agents.learning.normalization import RunningMoments
 from agents.learning.reduction import Reducer
 from agents.learning.returns import explained_variance, standardize
@@ -24,12 +32,23 @@ def test_means_and_counts_are_those_of_the_valid_rows(flags):
 
 
 def test_without_a_mask_everything_is_valid():
-    values = tf.constant([[1.0, 2.0], [3.0, 5.0]])
+    values = tf.constant([[1.0, 2.0, 3.0], [3.0, 5.0, 7.0]])
     assert not is_mask(()) and flat_mask(()) == ()
     assert masked(values, ()) is values
     assert masked_count(values, ()) == 2
-    assert masked_mean(values, ()) == 2.75
-    np.testing.assert_array_equal(masked_mean(values, (), axis=0), [2, 3.5])
+    assert masked_mean(values, ()) == 3.5
+    np.testing.assert_array_equal(masked_mean(values, (), axis=0), [2, 3.5, 5])
+
+
+def test_steps_with_an_outcome_are_those_in_which_nothing_was_restarted():
+    restarted = tf.constant([[False, True], [True, False], [False, False]])
+    np.testing.assert_array_equal(outcome_mask(restarted), [[1, 0], [0, 1], [1, 1]])
+    assert outcome_mask(()) == ()
+
+
+def test_steps_before_those_of_a_mask():
+    mask = tf.constant([[True, False], [False, True], [True, False], [False, True]])
+    np.testing.assert_array_equal(steps_before(mask), [[0, 1], [1, 0], [0, 1], [0, 0]])
 
 
 def test_a_mask_of_any_shape_is_flattened():

@@ -51,6 +51,22 @@ def test_the_variance_is_one_without_data():
     np.testing.assert_array_equal(RunningMoments(2).variance(), [1, 1])
 
 
+@given(st.lists(st.booleans(), min_size=2, max_size=6))
+@settings(max_examples=25, deadline=None)
+def test_moments_are_those_of_the_valid_vectors(valid):
+    values = np.random.default_rng(0).normal(3, 2, [len(valid), 2])
+    moments = RunningMoments(2)
+    for row in np.arange(len(valid))[
+        :, None
+    ]:  # One vector at a time, the first ones maybe invalid.
+        moments.update(tf.constant(values[row]), tf.constant(np.array(valid)[row]))
+    part = values[valid]
+    assert moments.count == len(part)
+    expected = (part.mean(0), part.var(0)) if len(part) else ([0, 0], [1, 1])
+    np.testing.assert_allclose(moments.mean, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(moments.variance(), expected[1], rtol=1e-9, atol=1e-12)
+
+
 def test_observations_are_shifted_scaled_and_clipped():
     random = np.random.default_rng(0)
     normalizer = ObservNormalizer(3, clip=2.0)
@@ -129,6 +145,14 @@ def test_values_are_normalized_and_denormalized():
     np.testing.assert_allclose(normalizer.denormalize(normalized), targets[0], rtol=1e-5)
     np.testing.assert_allclose(normalizer.statistics()["value_mean"], [mean], rtol=1e-6)
     np.testing.assert_allclose(normalizer.statistics()["value_std"], [std], rtol=1e-6)
+
+
+def test_equal_values_are_normalized_to_zero():
+    normalizer = ValueNormalizer()
+    values = tf.fill([4, 3], 7.0)
+    normalizer.update(values)
+    np.testing.assert_array_equal(normalizer.normalize(values), np.zeros([4, 3]))
+    np.testing.assert_array_equal(normalizer.denormalize(tf.zeros([2])), [7, 7])
 
 
 def test_disabled_normalizers_change_nothing_and_have_no_state():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
 from agents.storage.checkpoint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
 
@@ -96,3 +96,11 @@ def test_reducers_that_communicate_do_not_compile():
     tf.nest.map_structure(np.testing.assert_array_equal, gathered, STRUCTURE)
     with pytest.raises(tf.errors.OpError):
         tf.function(reducer.sum, autograph=False, jit_compile=True)(STRUCTURE)
+
+
+def test_tensors_are_packed_one_after_another():
+    tensors = [tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant(5.0), tf.constant([6.0])]
+    packed = pack(tensors)
+    np.testing.assert_array_equal(packed, [1, 2, 3, 4, 5, 6])
+    for part, tensor in zip(unpack(packed, [one.shape for one in tensors]), tensors, strict=True):
+        np.testing.assert_array_equal(part, tensor)

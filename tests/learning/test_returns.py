@@ -223,16 +223,19 @@ def test_advantages_of_sequences_are_standardized_together():
     np.testing.assert_allclose(standardize(tf.constant(advantage)), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_explained_variance_equals_numpy():
+@pytest.mark.parametrize("scale", [1, 1e-3, 1e3])
+def test_explained_variance_equals_numpy(scale):
     random = np.random.default_rng(0)
-    value, target = random.normal(size=(2, 20, 3))
+    value, target = random.normal(0, scale, size=(2, 20, 3))
     expected = 1 - np.var(target - value) / np.var(target)
     np.testing.assert_allclose(
         explained_variance(tf.constant(value), tf.constant(target)), expected
     )
     target = tf.constant(target, tf.float32)
     np.testing.assert_allclose(explained_variance(target, target), 1)
-    np.testing.assert_allclose(explained_variance(tf.fill([20, 3], 5.0), target), 0, atol=1e-6)
+    np.testing.assert_allclose(
+        explained_variance(tf.fill([20, 3], 5.0 * scale), target), 0, atol=1e-6
+    )
     np.testing.assert_array_equal(explained_variance(target, tf.ones([20, 3])), 0)
 
 
