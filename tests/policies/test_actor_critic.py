@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -88,6 +90,14 @@ def test_the_seed_determines_the_weights_and_no_two_layers_are_equal():
     assert len({kernel.tobytes() for kernel in squares}) == 4
 
 
+def test_the_seed_leaves_pythons_random_numbers_as_they_were():
+    random.seed(7)
+    expected = random.random()
+    random.seed(7)
+    make(seed=1)
+    assert random.random() == expected
+
+
 def test_without_hidden_layers_it_is_linear():
     network = make({"vector": (2,)}, spaces.Discrete(3), layers=())
     weights = weights_of(network)
@@ -113,7 +123,7 @@ def test_a_shared_torso_learns_from_both_losses():
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_recurrent_network_computes_sequences_as_it_computes_steps(shared):
-    network = make(shared_torso=shared, **RECURRENT)
+    network = make(shared_torso=shared, state_dependent_std=True, **RECURRENT)
     for variable in network.variables().values():
         variable.assign(variable + 0.1)
     inputs = vectors(6, 2, 3)  # [L, N, O]
@@ -124,6 +134,7 @@ def test_a_recurrent_network_computes_sequences_as_it_computes_steps(shared):
     parameters, policy_states = network.policies(inputs, start, tf.constant(is_first))
     values, value_states = network.values(inputs, start, tf.constant(is_first))
     modes = network.distribution(parameters, inputs).mode()  # [L, N, A]
+    std = network.distribution(parameters, inputs).statistics()["std"]  # [L, N, A]
     after = {**policy_states, **value_states}  # [L, N, U]
     states = start
     for step in range(6):
@@ -134,7 +145,10 @@ def test_a_recurrent_network_computes_sequences_as_it_computes_steps(shared):
         now = {"vector": inputs["vector"][step]}
         policy, states = network.policy(now, before)
         np.testing.assert_allclose(modes[step], policy.mode(), rtol=1e-5)
+        np.testing.assert_allclose(std[step], policy.statistics()["std"], rtol=1e-5)
         np.testing.assert_allclose(values[step], network.value(now, before), rtol=1e-5)
+        for part, stepped in zip(policy_states["policy"], states["policy"], strict=True):
+            np.testing.assert_allclose(part[step], stepped, rtol=1e-5)
         states |= {name: tuple(part[step] for part in state) for name, state in after.items()}
     # Minibatches of sequences have the environments first.
     by_env = {"vector": tf.transpose(inputs["vector"], [1, 0, 2])}  # [N, L, O]

@@ -165,7 +165,10 @@ def test_some_keys_are_for_the_critic_only():
     np.testing.assert_array_equal(converted["critic_vector"], observ["state"])
     np.testing.assert_array_equal(converted["critic_image_0"], observ["map"][..., None])
     assert converted["vector"].dtype == tf.float32
-    assert all_vectors(converted).shape == [1, 5]
+    joined = [[*observ["joints"][0].numpy(), *observ["state"][0].numpy()]]
+    np.testing.assert_array_equal(all_vectors(converted), joined)
+    assert all_vectors({"vector": converted["vector"]}) is converted["vector"]
+    assert all_vectors({"image_0": converted["image_0"]}) is None
 
 
 @pytest.mark.parametrize(
