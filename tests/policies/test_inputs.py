@@ -74,13 +74,26 @@ def test_vectors_equal_those_of_gymnasium(space, num_elements, seed):
 
 
 def test_observations_may_have_several_batch_dimensions():
-    space = spaces.Dict(choice=spaces.Discrete(3), speed=spaces.Box(-1, 1, (2, 1), np.float64))
+    space = spaces.Dict(
+        choice=spaces.Discrete(3),
+        gears=spaces.MultiDiscrete([2, 1]),
+        speed=spaces.Box(-1, 1, (2, 1), np.float64),
+    )
     observ = {
         "choice": tf.constant([[2], [0]], tf.int64),
+        "gears": tf.constant([[[1, 0]], [[0, 0]]], tf.int64),
         "speed": tf.fill([2, 1, 2, 1], tf.constant(0.5, tf.float64)),
     }
-    vector = Inputs(space).convert(observ)["vector"]
-    np.testing.assert_array_equal(vector, [[[0, 0, 1, 0.5, 0.5]], [[1, 0, 0, 0.5, 0.5]]])
+    expected = [[[0, 0, 1, 0, 1, 1, 0.5, 0.5]], [[1, 0, 0, 1, 0, 1, 0.5, 0.5]]]
+    convert = Inputs(space).convert
+    np.testing.assert_array_equal(convert(observ)["vector"], expected)
+    for axis in range(2):  # The size of one of them may be unknown.
+        specs = {}
+        for name, value in observ.items():
+            shape = [None if index == axis else size for index, size in enumerate(value.shape)]
+            specs[name] = tf.TensorSpec(shape, value.dtype)
+        traced = tf.function(convert, input_signature=[specs])
+        np.testing.assert_array_equal(traced(observ)["vector"], expected)
 
 
 @pytest.mark.parametrize(

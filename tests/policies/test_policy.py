@@ -27,6 +27,14 @@ def test_actions_of_any_number_of_environments_are_in_their_space(action_space, 
     assert batch.contains(action.numpy())
 
 
+def test_the_number_of_environments_may_be_unknown():
+    policy = make(recurrent="gru", recurrent_units=4)
+    signature = [tf.TensorSpec([None, 3], tf.float32)]
+    act = tf.function(lambda observ: policy.act(observ, False)[1], input_signature=signature)
+    for num_envs in (1, 5):
+        assert act(tf.ones([num_envs, 3])).shape == (num_envs, 3)
+
+
 def test_deterministic_actions_are_modes_and_others_are_random():
     policy = make()
     observ = tf.ones([4, 3])
@@ -114,6 +122,20 @@ def test_a_recurrent_policy_returns_its_next_state():
     assert np.abs(first - second).max() > 0
     again, _, _ = policy.act(observ, deterministic=True, states=policy.zero_states(4))
     np.testing.assert_array_equal(again, first)
+
+
+def test_a_policy_takes_over_another_or_its_statistics():
+    trained, whole, statistics = make(seed=1), make(seed=2), make(seed=2)
+    trained.update_normalizers({"vector": tf.constant([[1.0, 5.0, 9.0], [3.0, 5.0, 8.0]])})
+    whole.assign(trained)
+    statistics.assign_statistics(trained)
+    observ = tf.constant([[2.0, 4.0, 7.0]])
+    expected = trained.preprocess(observ)["vector"]
+    for policy in (whole, statistics):
+        np.testing.assert_array_equal(policy.preprocess(observ)["vector"], expected)
+    actions = [one.act(observ, True)[1].numpy() for one in (trained, whole, statistics)]
+    np.testing.assert_array_equal(actions[1], actions[0])
+    assert (actions[2] != actions[0]).all()
 
 
 def test_variables_are_those_of_network_and_normalizer():
