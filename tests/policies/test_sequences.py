@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.policies.sequences import flatten_time, states_before, to_sequences
+from agents.policies.sequences import flatten_time, states_before, to_elements, to_sequences
 
 
 @given(
@@ -27,6 +27,9 @@ def test_sequences_are_consecutive_steps_of_one_environment(num_chunks, length, 
 def test_single_steps_are_ordered_by_time():
     array = np.arange(12).reshape(3, 2, 2)
     np.testing.assert_array_equal(flatten_time(tf.constant(array)), array.reshape(6, 2))
+    np.testing.assert_array_equal(to_elements(tf.constant(array)), array.reshape(6, 2))
+    sequences = to_elements(tf.constant(array), 3)
+    np.testing.assert_array_equal(sequences, to_sequences(tf.constant(array), 3))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])

@@ -32,6 +32,60 @@ def convolve(image, kernel, bias, stride):
     return np.array(rows)
 
 
+def same(image, kernel, bias):
+    """A convolution of stride 1 whose result is as large as the image, by a plain loop."""
+    before = (kernel.shape[0] - 1) // 2
+    margin = (before, kernel.shape[0] - 1 - before)
+    return convolve(np.pad(image, (margin, margin, (0, 0))), kernel, bias, 1)
+
+
+def pool(image):
+    """The maximum of every second 3 x 3 square, by a plain loop; edges are not counted."""
+    half = [-(-side // 2) for side in image.shape[:2]]
+    starts = [
+        2 * np.arange(h) - (2 * (h - 1) + 3 - side) // 2
+        for h, side in zip(half, image.shape, strict=False)
+    ]
+    rows = [
+        [image[max(i, 0) : i + 3, max(j, 0) : j + 3].max(axis=(0, 1)) for j in starts[1]]
+        for i in starts[0]
+    ]
+    return np.array(rows)
+
+
+def test_impala_with_a_vector_equals_plain_numpy():
+    shapes = {"image_0": (9, 12, 2), "vector": (3,)}
+    network = make(shapes, network="impala", layers=(7,), activation="relu")
+    for variable in network.variables().values():
+        variable.assign(variable + 0.01)
+    weights = {name: variable.numpy() for name, variable in network.variables().items()}
+    layers = iter([""] + [f"_{index}" for index in range(1, 15)])
+    channels = []
+
+    def convolution(image):
+        name = f"value/conv2d{next(layers)}"
+        channels.append(weights[f"{name}/kernel"].shape)
+        return same(image, weights[f"{name}/kernel"], weights[f"{name}/bias"])
+
+    generator = np.random.default_rng(0)
+    image, vector = generator.integers(0, 256, [1, 9, 12, 2]), generator.normal(size=[1, 3])
+    features = image[0] / 255
+    for _ in range(3):
+        features = pool(convolution(features))
+        for _ in range(2):
+            features = features + convolution(np.maximum(convolution(np.maximum(features, 0)), 0))
+    features = np.concatenate([np.maximum(features, 0).ravel(), vector[0]])
+    hidden = np.maximum(
+        features @ weights["value/hidden_0/kernel"] + weights["value/hidden_0/bias"], 0
+    )
+    expected = hidden @ weights["value/output/kernel"] + weights["value/output/bias"]
+    inputs = {"image_0": tf.constant(image, tf.uint8), "vector": tf.constant(vector, tf.float32)}
+    np.testing.assert_allclose(network.value(inputs, {}), expected, rtol=1e-4)
+    # Espeholt et al., 2018, figure 3: sections of 16, 32 and 32 channels, of five layers each.
+    assert [shape[-1] for shape in channels] == [16] * 5 + [32] * 10
+    assert all(shape[:2] == (3, 3) for shape in channels)
+
+
 def test_nature_with_a_vector_equals_plain_numpy():
     network = make(
         {"image_0": (36, 40, 2), "vector": (3,)}, network="nature", layers=(7,), activation="relu"
