@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.errors import NonFiniteError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
@@ -95,6 +96,25 @@ def test_unfinished_episodes_issue_a_warning(monkeypatch):
         scores = evaluation.run()
     assert (scores.returns[0], scores.lengths[0]) == (200, 100)
     assert scores.lengths[1] <= 30
+
+
+def test_a_reward_that_is_not_finite_is_reported_with_its_environment_and_step():
+    envs = InGraphTensorEnv(RandomTensorEnv((120, 120), fault_at=71, fault_row=1), 3)
+    with pytest.raises(
+        NonFiniteError, match="reward of evaluation environment 1 is nan in step 70"
+    ):
+        Evaluation(envs, make_policy(), np.arange(3)).run()
+
+
+def test_a_weight_that_is_not_finite_is_named():
+    policy = make_policy()
+    evaluation = Evaluation(
+        InGraphBatchEnv(BatchEnv([make_env()], blocking=True)), policy, np.arange(1)
+    )
+    bias = policy.network.variables()["policy/output/bias"]
+    bias.assign(np.full(bias.shape, np.inf))
+    with pytest.raises(NonFiniteError, match="policy/output/bias is NaN or infinite"):
+        evaluation.run()
 
 
 def test_scalars_of_scores():
