@@ -121,7 +121,7 @@ def test_many_images_pass_through_in_parts(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "number, limit, part", [(30, 7, 6), (30, 30, 30), (30, 99, 30), (31, 7, 1)]
+    "number, limit, part", [(30, 7, 6), (30, 5, 5), (30, 30, 30), (30, 99, 30), (31, 7, 1)]
 )
 def test_parts_are_equal(number, limit, part):
     assert equal_part(number, limit) == part

@@ -97,7 +97,13 @@ def test_observations_may_have_several_batch_dimensions():
 
 
 @pytest.mark.parametrize(
-    "shape, expected", [((4, 6), (4, 6, 1)), ((4, 6, 3), (4, 6, 3)), ((3, 4, 6), (4, 6, 3))]
+    "shape, expected",
+    [
+        ((4, 6), (4, 6, 1)),
+        ((4, 6, 3), (4, 6, 3)),
+        ((3, 4, 6), (4, 6, 3)),
+        ((3, 3, 8), (3, 3, 8)),  # With channels first there would be as many as rows.
+    ],
 )
 def test_images_are_inputs_of_their_own_with_channels_last(shape, expected):
     space = spaces.Dict(
