@@ -56,11 +56,19 @@ def test_survivors_are_those_that_no_test_notices(tmp_path):
     (tmp_path / "tests" / "room" / "test_double.py").write_text(
         "from agents.room.double import double\ndef test_double():\n    assert double(3) == 6\n"
     )
-    result = run_command(tmp_path, "agents/room", f"--survivors={tmp_path / 'found.jsonl'}")
+    (tmp_path / "tests" / "room" / "test_printing.py").write_text(
+        "from agents.room.double import double\n"
+        "def test_printing(capsys):\n    double(1)\n    assert capsys.readouterr().out == '1\\n'\n"
+    )
+    found = tmp_path / "found.jsonl"
+    result = run_command(tmp_path, "agents/room", "--own", f"--survivors={found}")
     assert result.returncode == 1
     assert "survives: agents/room/double.py:2: print(value)  ->  pass" in result.stdout
     assert "1 of 3 survive" in result.stdout
-    assert "print(value)" in (tmp_path / "found.jsonl").read_text()
+    assert "print(value)" in found.read_text()
+    result = run_command(tmp_path, "agents/room")
+    assert result.returncode == 0
+    assert "0 of 3 survive" in result.stdout
 
 
 def test_tests_that_fail_without_a_mutant_end_the_run(tmp_path):
