@@ -138,6 +138,8 @@ def module():
         return keras.layers.Dense(config.layers[0], name="mine")(2 * inputs["vector"])
 
     module.doubled = doubled
+    module.rows = lambda inputs, config: keras.layers.Reshape((1, 3))(inputs["vector"])
+    module.nothing = lambda inputs, config: None
     sys.modules["my_networks"] = module
     yield module
     del sys.modules["my_networks"]
@@ -154,6 +156,12 @@ def test_a_network_may_be_a_function_of_the_user(module):
     )
     again = make({"vector": (3,)}, network="my_networks:doubled", layers=(5,)).variables()
     np.testing.assert_array_equal(again["policy/mine/kernel"], weights["policy/mine/kernel"])
+
+
+@pytest.mark.parametrize(("name", "got"), [("rows", r"\(None, 1, 3\)"), ("nothing", "NoneType")])
+def test_a_function_of_the_user_returns_vectors_of_features(module, name, got):
+    with pytest.raises(UsageError, match=rf"expected a Keras tensor of features .*, got {got}"):
+        make({"vector": (3,)}, network=f"my_networks:{name}")
 
 
 @pytest.mark.parametrize(

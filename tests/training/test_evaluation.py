@@ -98,12 +98,25 @@ def test_unfinished_episodes_issue_a_warning(monkeypatch):
     assert scores.lengths[1] <= 30
 
 
-def test_a_reward_that_is_not_finite_is_reported_with_its_environment_and_step():
-    envs = InGraphTensorEnv(RandomTensorEnv((120, 120), fault_at=71, fault_row=1), 3)
-    with pytest.raises(
-        NonFiniteError, match="reward of evaluation environment 1 is nan in step 70"
-    ):
+@pytest.mark.parametrize(("fault_at", "env"), [(1, 0), (71, 1)])
+def test_a_reward_that_is_not_finite_is_reported_with_its_environment_and_step(fault_at, env):
+    envs = InGraphTensorEnv(RandomTensorEnv((120, 120), fault_at, fault_row=env), 3)
+    message = f"reward of evaluation environment {env} is nan in step {fault_at - 1}"
+    with pytest.raises(NonFiniteError, match=message):
         Evaluation(envs, make_policy(), np.arange(3)).run()
+
+
+class BlindEnv(RandomTensorEnv):
+    """Observations are infinite after three steps."""
+
+    def observe(self, state):
+        return tf.where(state["steps"][:, None] == 3, np.inf, state["observ"])
+
+
+def test_an_observation_that_is_not_finite_is_reported():
+    envs = InGraphTensorEnv(BlindEnv((120, 120)), 2)
+    with pytest.raises(NonFiniteError, match="observ of evaluation environment 0 is inf in step 3"):
+        Evaluation(envs, make_policy(), np.arange(2)).run()
 
 
 def test_a_weight_that_is_not_finite_is_named():
