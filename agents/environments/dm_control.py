@@ -62,8 +62,6 @@ def make_task(
     with warnings.catch_warnings():
         # GLFW warns on import that there is no display, but nothing is rendered with it.
         warnings.filterwarnings("ignore", message=".*DISPLAY environment variable is missing")
-        # Workers know the trainer's registrations, such as Shimmy's, whose import adds them again.
-        warnings.filterwarnings("ignore", message=".*already in registry")
         from dm_control import suite
         from shimmy.dm_control_compatibility import DmControlCompatibilityV0
 

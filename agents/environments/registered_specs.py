@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,11 +47,17 @@ def dump_registrations() -> list[bytes]:
 
 
 def load_registrations(registrations: Sequence[bytes]) -> None:
-    """Registers environments of `dump_registrations`, but for ids that are known here."""
+    """Registers environments of `dump_registrations`, but for ids that are known here.
+
+    The package that they are of may be imported later, and register them again: Gymnasium does not
+    warn of these.
+    """
     for data in registrations:
         with contextlib.suppress(Exception):
             spec: EnvSpec = cloudpickle.loads(data)
-            gymnasium.registry.setdefault(spec.id, spec)
+            if gymnasium.registry.setdefault(spec.id, spec) is spec:
+                again = f".*Overriding environment {re.escape(spec.id)} already in registry"
+                warnings.filterwarnings("ignore", message=again)
 
 
 def _is_gymnasiums(spec: EnvSpec) -> bool:

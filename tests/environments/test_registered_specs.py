@@ -147,3 +147,14 @@ def test_known_environments_are_kept(register):
     gymnasium.registry["Twice-v0"].entry_point = "my_module:Second"
     load_registrations([*registrations, b"damaged"])
     assert gymnasium.spec("Twice-v0").entry_point == "my_module:Second"
+
+
+def test_a_package_that_registers_them_again_is_not_warned_of(register):
+    register("Twice-v0", "my_module:First")
+    register("Clash-v0", "my_module:First")
+    registrations = [data for data in dump_registrations() if pickle.loads(data).id == "Twice-v0"]
+    del gymnasium.registry["Twice-v0"]
+    load_registrations(registrations)
+    gymnasium.register("Twice-v0", "my_module:First")  # Tests fail by any warning.
+    with pytest.warns(UserWarning, match="Clash-v0 already in registry"):
+        gymnasium.register("Clash-v0", "my_module:Second")
