@@ -125,16 +125,6 @@ def test_a_mask_is_applied_or_rejected(space, policy, kind):
             parametric.distribution(parameters, tf.ones([2, 1], tf.bool))
 
 
-@every_distribution
-def test_distributions_without_masks_reject_them(space, policy, kind):
-    parametric = make(space, policy)
-    if parametric.mask_size:
-        return
-    parameters = random_parameters(parametric, [2], np.random.default_rng(0))
-    with pytest.raises(ValueError, match="mask"):
-        parametric.distribution(parameters, tf.ones([2, 1], tf.bool))
-
-
 def test_reject_mask_accepts_none_and_names_the_kind():
     reject_mask(None, "Beta")
     with pytest.raises(ValueError, match="a Beta policy takes no action mask"):

@@ -56,9 +56,7 @@ def test_the_variance_is_one_without_data():
 def test_moments_are_those_of_the_valid_vectors(valid):
     values = np.random.default_rng(0).normal(3, 2, [len(valid), 2])
     moments = RunningMoments(2)
-    for row in np.arange(len(valid))[
-        :, None
-    ]:  # One vector at a time, the first ones maybe invalid.
+    for row in np.arange(len(valid))[:, None]:  # One at a time; the first may be invalid.
         moments.update(tf.constant(values[row]), tf.constant(np.array(valid)[row]))
     part = values[valid]
     assert moments.count == len(part)

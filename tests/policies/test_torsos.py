@@ -33,10 +33,8 @@ def convolve(image, kernel, bias, stride):
 
 
 def same(image, kernel, bias):
-    """A convolution of stride 1 whose result is as large as the image, by a plain loop."""
-    before = (kernel.shape[0] - 1) // 2
-    margin = (before, kernel.shape[0] - 1 - before)
-    return convolve(np.pad(image, (margin, margin, (0, 0))), kernel, bias, 1)
+    """A 3 x 3 convolution whose result is as large as the image, by a plain loop."""
+    return convolve(np.pad(image, ((1, 1), (1, 1), (0, 0))), kernel, bias, 1)
 
 
 def pool(image):
@@ -44,7 +42,7 @@ def pool(image):
     half = [-(-side // 2) for side in image.shape[:2]]
     starts = [
         2 * np.arange(h) - (2 * (h - 1) + 3 - side) // 2
-        for h, side in zip(half, image.shape, strict=False)
+        for h, side in zip(half, image.shape[:2], strict=True)
     ]
     rows = [
         [image[max(i, 0) : i + 3, max(j, 0) : j + 3].max(axis=(0, 1)) for j in starts[1]]
