@@ -70,12 +70,24 @@ def test_every_preset_loads_and_is_evaluated_at_least_ten_times(name):
 
 
 def test_mujoco_presets_differ_only_in_the_environment():
-    texts = {name: (PRESETS / f"{name}.yaml").read_text() for name in preset_names()}
-    names = [name for name, text in texts.items() if "extends: mujoco\n" in text]
+    configs = _extending_mujoco(control_suite=False)
+    assert len(configs) == len({config.env for config in configs}) == 11
     base = load_config("mujoco").model_dump(exclude={"env"})
-    assert len(names) == 11
-    assert all(load_config(name).model_dump(exclude={"env"}) == base for name in names)
-    assert len({load_config(name).env for name in names}) == 11
+    assert all(config.model_dump(exclude={"env"}) == base for config in configs)
+
+
+def test_presets_of_the_control_suite_train_for_longer_and_differ_in_nothing_else():
+    configs = _extending_mujoco(control_suite=True)
+    assert len(configs) == len({config.env for config in configs}) == 2
+    expected = load_config("mujoco", steps=2_000_000, eval_interval=200_000)
+    base = expected.model_dump(exclude={"env"})
+    assert all(config.model_dump(exclude={"env"}) == base for config in configs)
+
+
+def _extending_mujoco(control_suite):
+    texts = {name: (PRESETS / f"{name}.yaml").read_text() for name in preset_names()}
+    configs = [load_config(name) for name, text in texts.items() if "extends: mujoco\n" in text]
+    return [each for each in configs if each.env.startswith("dm_control/") == control_suite]
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
