@@ -170,6 +170,14 @@ def test_a_loss_equals_plain_numpy():
         np.testing.assert_allclose(metrics[name], number, rtol=1e-4, atol=1e-6)
 
 
+def test_a_checkpoint_holds_the_coefficients_of_penalties():
+    weights, arrays = make_problem()
+    learner = Learner(weights, arrays, objective="kl", kl_init_penalty=3.0)
+    assert {name: float(value) for name, value in learner.loss.variables().items()} == {
+        "kl_penalty": 3.0
+    }
+
+
 def test_advantages_are_standardized_in_each_minibatch_as_configured():
     weights, arrays = make_problem()
     normalized, plain = (

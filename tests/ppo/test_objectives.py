@@ -133,3 +133,5 @@ def test_different_shapes_raise():
         objectives.clipped_policy_loss(tf.zeros([3]), tf.zeros([3]), tf.zeros([3, 1]), 0.2)
     with pytest.raises(ValueError, match="incompatible"):
         objectives.value_loss(tf.zeros([3]), tf.zeros([3]), tf.zeros([3, 1]))
+    with pytest.raises(ValueError, match="rank 0"):
+        objectives.kl_penalty(tf.zeros([3]), tf.zeros([3]), 0.1, 1.0)
