@@ -17,6 +17,7 @@ from typing import (
     NoReturn,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
 )
@@ -24,10 +25,12 @@ from typing import (
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
+from ruamel.yaml.error import YAMLError
 
 from agents.command_line.reports import version
 from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
+from agents.settings.config_file import parse_yaml
 from agents.settings.peer_names import hint
 from agents.settings.validation import usage_error
 from agents.types import PlainData
@@ -317,5 +320,17 @@ def _decode(annotation: object, text: PlainData) -> PlainData:
     try:
         return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)
     except ValueError:
-        names = origin is tuple and get_args(annotation)[0] is str
+        if origin is not tuple:
+            return _decode_yaml(text)
+        names = get_args(annotation)[0] is str
         return [name.strip() for name in text.split(",")] if names else text
+
+
+def _decode_yaml(text: str) -> PlainData:
+    """Decodes a dictionary as it stands in a preset: `{g: 9.81}`."""
+    if not text.startswith("{"):
+        return text
+    try:
+        return cast(PlainData, parse_yaml(text))
+    except (YAMLError, ValueError, RecursionError):
+        return text

@@ -151,9 +151,7 @@ def read_mapping(path: Path) -> dict[str, PlainData]:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
-        text = data.decode("utf-8")
-        _check_expansion(text)
-        values = YAML(typ="safe", pure=True).load(text)
+        values = parse_yaml(data.decode("utf-8"))
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from None
     except MarkedYAMLError as error:
@@ -168,6 +166,18 @@ def read_mapping(path: Path) -> dict[str, PlainData]:
         found = "nothing" if values is None else type(values).__name__
         raise UsageError(f"can't read {path}: expected lines such as 'steps: 100000', got {found}")
     return values
+
+
+def parse_yaml(text: str) -> object:
+    """Returns what YAML stands for, not validated.
+
+    Raises:
+      YAMLError: It is not valid YAML.
+      ValueError: It has too many values.
+      RecursionError: It is nested too deeply, or contains itself.
+    """
+    _check_expansion(text)
+    return YAML(typ="safe", pure=True).load(text)
 
 
 def _check_expansion(text: str) -> None:

@@ -98,6 +98,10 @@ def test_only_settings_that_were_given_are_overrides():
             ["--env-kwargs", '{"a": [1, "x,y", null, {"b": "\\"}"}]}'],
             {"env_kwargs": {"a": [1, "x,y", None, {"b": '"}'}]}},
         ),
+        (
+            ["--env-kwargs={g: 1e1, a: [yes, {b: null}]}"],
+            {"env_kwargs": {"g": 10.0, "a": ["yes", {"b": None}]}},
+        ),
         (["--steps=1e6"], {"steps": 1_000_000}),
         (["--initial-log-std=-1e-1"], {"initial_log_std": -0.1}),
         (["--initial-log-std", "-1"], {"initial_log_std": -1.0}),
@@ -124,8 +128,12 @@ def test_overrides_replace_settings_of_a_preset(arguments, expected):
             "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got 'g=9.81'",
         ),
         (
-            "--env-kwargs={g: 9.81}",
-            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got '{g: 9.81}'",
+            "--env-kwargs={g: 9.81",
+            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got '{g: 9.81'",
+        ),
+        (
+            "--env-kwargs={g: &a [*a]}",
+            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got '{g: &a [*a]}'",
         ),
         ("--learning-rate=", "learning_rate: expected a number above 0 and at most 1, got ''"),
     ],
