@@ -84,8 +84,15 @@ def test_presets_of_the_control_suite_train_for_longer_and_differ_in_nothing_els
     assert all(config.model_dump(exclude={"env"}) == base for config in configs)
 
 
+def test_humanoid_long_has_larger_networks_that_learn_more_slowly_and_differs_in_nothing_else():
+    lengths = {"steps": 3_000_000, "eval_interval": 300_000}
+    networks = {"layers": (256, 128, 64), "activation": "elu", "learning_rate": 1.5e-4}
+    assert load_config("humanoid_long") == load_config("humanoid", **lengths, **networks)
+
+
 def _extending_mujoco(control_suite):
-    texts = {name: (PRESETS / f"{name}.yaml").read_text() for name in preset_names()}
+    names = [name for name in preset_names() if not name.endswith("_long")]
+    texts = {name: (PRESETS / f"{name}.yaml").read_text() for name in names}
     configs = [load_config(name) for name, text in texts.items() if "extends: mujoco\n" in text]
     return [each for each in configs if each.env.startswith("dm_control/") == control_suite]
 

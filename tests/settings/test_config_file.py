@@ -23,7 +23,7 @@ MUJOCO = [  # "mujoco" is what the others extend.
     "swimmer",
     "walker",
 ]
-MUJOCO_LONG = ["ant_long", "humanoid_long", "mujoco_long"]
+MUJOCO_LONG = ["ant_long", "mujoco_long"]
 ATARI = ["breakout", "pong"]
 OTHERS = [
     "acrobot",
@@ -33,6 +33,7 @@ OTHERS = [
     "dm_cartpole_swingup",
     "dm_cheetah_run",
     "half_cheetah_bullet",
+    "humanoid_long",
     "inverted_pendulum_bullet",
     "lunar_lander",
     "minigrid_empty",
