@@ -328,7 +328,7 @@ def _decode(annotation: object, text: PlainData) -> PlainData:
 
 def _decode_yaml(text: str) -> PlainData:
     """Decodes a dictionary as it stands in a preset: `{g: 9.81}`."""
-    if not text.startswith("{"):
+    if not text.lstrip().startswith("{"):
         return text
     try:
         return cast(PlainData, parse_yaml(text))

@@ -99,7 +99,7 @@ def test_only_settings_that_were_given_are_overrides():
             {"env_kwargs": {"a": [1, "x,y", None, {"b": '"}'}]}},
         ),
         (
-            ["--env-kwargs={g: 1e1, a: [yes, {b: null}]}"],
+            ["--env-kwargs= {g: 1e1, a: [yes, {b: null}]}"],
             {"env_kwargs": {"g": 10.0, "a": ["yes", {"b": None}]}},
         ),
         (["--steps=1e6"], {"steps": 1_000_000}),
