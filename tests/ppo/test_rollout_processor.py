@@ -82,6 +82,10 @@ def test_images_of_episodes_that_go_on():
     arrays = agent.iterate().arrays
     value, kernel = arrays["rollout/value"], agent.variables()["network/value/output/kernel"]
     assert kernel.any() and np.all(np.isfinite(value)) and value.shape == (3,)
+    # Observations are 10, 11 and 12; images are reported of the last step alone.
+    image = arrays["rollout/image_0"]
+    np.testing.assert_array_equal(image, np.full([1, 36, 36, 1], 12))
+    assert not any("vector" in name or "observ" in name for name in arrays)
 
 
 def numpy_value(weights, history, observ):
