@@ -143,6 +143,17 @@ def test_the_kl_stop_grows_with_the_root_of_the_dimensions_of_actions():
     assert 1 < epochs[0.01, False] < epochs[0.01, True] == epochs[0.02, False] < 50
 
 
+def test_the_kl_target_grows_with_the_root_of_the_dimensions_of_actions():
+    rates = {}
+    for kl_target, multiply in [(0.01, True), (0.02, False), (0.01, False)]:
+        envs = random_envs(2, action_space=spaces.Box(-9, 9, (4,)))
+        settings = {"kl_target": kl_target, "multiply_kl_target": multiply}
+        agent = Agent(envs, 10, epochs=50, learning_rate_schedule="kl", **settings)
+        agent.iterate()
+        rates[kl_target, multiply] = float(agent.iterate().scalars["schedule/learning_rate"])
+    assert rates[0.01, False] < rates[0.01, True] == rates[0.02, False]
+
+
 def test_training_is_one_xla_program():
     agent = Agent(random_envs(1), 4, epochs=2, minibatch_size=2)
 

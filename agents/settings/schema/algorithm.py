@@ -100,6 +100,11 @@ class AlgorithmSettings(BaseModel):
         description="Target KL divergence per update in nats, of the KL penalty and of the learning "
         "rate schedule kl.",
     )
+    multiply_kl_target: bool = Field(
+        False,
+        description="Multiplies kl_target by the square root of the number of action dimensions: "
+        "changes of single dimensions add up.",
+    )
     kl_init_penalty: PositiveCoefficient = Field(
         1.0, description="Initial coefficient of the adaptive KL penalty."
     )
