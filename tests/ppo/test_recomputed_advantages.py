@@ -44,8 +44,10 @@ def test_every_epoch_has_targets_of_its_own(settings, jit_compile):
 
 def test_an_update_stops_in_any_epoch():
     learner = Learner(*make_problem(), kl_stop=1e-6, kl_stop_after="epoch")
-    metrics, _ = learner.update.run(learner.batch, tf.constant(0.0), lambda: recompute(learner))
+    metrics, last = learner.update.run(learner.batch, tf.constant(0.0), lambda: recompute(learner))
     assert float(metrics["losses/epochs"]) == 1
+    # An epoch more without any minibatch would leave zeros.
+    assert all(np.any(gradient) for gradient in last.values())
 
 
 def test_the_targets_of_the_batch_give_the_usual_update():
