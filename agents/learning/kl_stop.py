@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -82,21 +81,12 @@ class StopAfterEpoch:
         return norm, tf.constant(True), within | ~ends_epoch
 
 
-def make_kl_stop(config: Config, action_dimensions: int) -> KLStop:
-    """The rule that the settings `kl_stop`, `multiply_kl_stop` and `kl_stop_after` describe.
-
-    The KL divergence of independent dimensions is the sum of theirs. With `multiply_kl_stop`, the
-    threshold grows, but less than that sum: with the root of the dimensions.
-
-    Args:
-      config: The experiment's settings.
-      action_dimensions: Number of action dimensions.
-    """
+def make_kl_stop(config: Config) -> KLStop:
+    """The rule that the settings `kl_stop` and `kl_stop_after` describe."""
     if not config.kl_stop:
         return NeverStop()
-    factor = math.sqrt(action_dimensions) if config.multiply_kl_stop else 1
     rule = StopBeforeMinibatch if config.kl_stop_after == "minibatch" else StopAfterEpoch
-    return rule(config.kl_stop * factor)
+    return rule(config.kl_stop)
 
 
 def _within(kl: tf.Tensor, threshold: float) -> tf.Tensor:

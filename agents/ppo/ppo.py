@@ -13,8 +13,8 @@ from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.transition import Rollout
 from agents.graph.turn import Turn
 from agents.learning.correlated_noise import CorrelatedNoise
+from agents.learning.kl_limits import multiply_kl_limits
 from agents.learning.kl_stop import make_kl_stop
-from agents.learning.kl_target import with_kl_target
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
@@ -60,8 +60,7 @@ class PPO(Algorithm):
           UnsupportedSpaceError: There is no network or action distribution for a space.
           UsageError: The network does not exist, or does not fit the observations.
         """
-        action_dimensions = num_dimensions(batch_env.action_space)
-        config = with_kl_target(config, action_dimensions)
+        config = multiply_kl_limits(config, num_dimensions(batch_env.action_space))
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
         spaces = batch_env.observation_space, batch_env.action_space
@@ -82,7 +81,7 @@ class PPO(Algorithm):
             self._generator,
             config.epochs,
             elements_per_minibatch(config) // reducer.num_learners,
-            make_kl_stop(config, action_dimensions),
+            make_kl_stop(config),
             reducer,
             compiles=not network.convolves,
             reduces_weights=config.reduce_every == "epoch",

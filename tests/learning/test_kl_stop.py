@@ -1,6 +1,7 @@
 import pytest
 import tensorflow as tf
 
+from agents.learning.kl_limits import multiply_kl_limits
 from agents.learning.kl_stop import NeverStop, StopAfterEpoch, StopBeforeMinibatch, make_kl_stop
 from agents.settings.config_file import load_config
 
@@ -31,7 +32,8 @@ EPOCH = {"kl_stop": 0.1, "kl_stop_after": "epoch"}
 def test_whether_gradients_are_applied_and_the_update_continues(
     settings, kl, ends_epoch, applied, proceeds, compiled
 ):
-    stop, num_applied = make_kl_stop(load_config("default", **settings), 4), tf.Variable(0)
+    config = multiply_kl_limits(load_config("default", **settings), 4)
+    stop, num_applied = make_kl_stop(config), tf.Variable(0)
 
     def apply():
         num_applied.assign_add(1)
@@ -49,7 +51,7 @@ def test_whether_gradients_are_applied_and_the_update_continues(
 
 def test_the_end_of_an_epoch_considers_its_mean():
     """A single minibatch that is far from the others neither stops an update nor continues it."""
-    stop = make_kl_stop(load_config("default", **EPOCH), 4)
+    stop = make_kl_stop(load_config("default", **EPOCH))
     for kls, expected in [
         ((0.05, 0.12), True),
         ((0.05, 0.16), False),
@@ -68,4 +70,4 @@ def test_the_end_of_an_epoch_considers_its_mean():
     [({}, NeverStop), ({"kl_stop": 0.1}, StopBeforeMinibatch), (EPOCH, StopAfterEpoch)],
 )
 def test_settings_select_the_rule(settings, kind):
-    assert type(make_kl_stop(load_config("default", **settings), 1)) is kind
+    assert type(make_kl_stop(load_config("default", **settings))) is kind

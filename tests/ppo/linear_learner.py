@@ -141,7 +141,7 @@ class Learner:
             tf.random.Generator.from_seed(1),
             self.config.epochs,
             minibatch_size,
-            make_kl_stop(self.config, 1),
+            make_kl_stop(self.config),
             reducer,
         )
         self.minibatches = np.stack(
