@@ -43,10 +43,17 @@ def locked(path: Path) -> Iterator[None]:
             ) from None
         except OSError as error:  # Some network disks have no locks.
             warnings.warn(f"can't lock {path} ({error.strerror})", stacklevel=3)
-        os.ftruncate(descriptor, 0)
-        with contextlib.suppress(OSError):  # On a full disk the lock holds as well.
-            text = f"process {os.getpid()} on host {socket.gethostname()}\n"
-            os.pwrite(descriptor, text.encode(), 0)
+        _write_owner(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _write_owner(descriptor: int) -> None:
+    """Replaces the former owner's name, if any, without a moment in which there is none."""
+    name = f"process {os.getpid()} on host {socket.gethostname()}\n".encode()
+    try:
+        written = os.pwrite(descriptor, name, 0)
+    except OSError:  # On a full disk the lock holds as well.
+        written = 0
+    os.ftruncate(descriptor, written)

@@ -72,8 +72,10 @@ def check_runs(folder, runs, count, to_the_end):
         assert f"Training in {Path('logs') / run.path.name};" in line
         assert run.lock_file.read_text().startswith("process ")
         names = {path.name for path in run.path.iterdir()}
-        files = {"config.yaml", "spaces.json", "lock", "metrics.jsonl"}
-        assert names <= files | {"checkpoints", "train", "eval"}
+        files = {"config.yaml", "spaces.json", "command.txt", "lock", "metrics.jsonl"}
+        hyperparameters = {path.name for path in run.path.glob("events.out.tfevents.*")}
+        assert names <= files | hyperparameters | {"checkpoints", "train", "eval"}
+        assert len(hyperparameters) <= 1
         if to_the_end:
             assert [row["step"] for row in read_metrics(run.metrics_file)] == [64, 64]
             assert run.checkpoint("last").name == "step-64"
@@ -189,6 +191,7 @@ def test_of_two_processes_that_resume_a_run_at_once_one_is_refused(tmp_path):
             assert sorted(codes) == [0, 2]
             refused, trained = (one, other) if codes[0] else (other, one)
             owner = re.search(r"process (\d+) on host", refused.printed())
+            assert owner, refused.printed()
             assert int(owner[1]) == trained.process.pid
         assert [row["step"] for row in read_metrics(run.metrics_file)][-1] == steps
     assert processes_with(tmp_path) == []
