@@ -20,6 +20,7 @@ from agents.distributed.rendezvous import Place
 from agents.distributed.shared_exchange import is_usable, shared_bytes
 from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_exit
 from agents.processes.heartbeat import HeartbeatMonitor
+from agents.processes.process_group import held_interrupts
 from agents.shared_memory.shared_block import create_anonymous_file
 
 # Seconds for the other learners to end by themselves when one has failed, somewhat more than
@@ -44,7 +45,8 @@ DONE = "done"
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
-    "from agents.processes.process_group import lead_group; lead_group({parent}, {descriptors}); "
+    "from agents.processes.process_group import lead_group, release_interrupts; "
+    "lead_group({parent}, {descriptors}); release_interrupts(); "
     "from agents.processes.heartbeat import start_heartbeat; start_heartbeat({pipe}); "
     "from agents.scripts.learner import main; main()"
 )
@@ -119,14 +121,15 @@ class LocalProcess:
         )
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
         environment.update(variables or {})
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL if is_quiet else None,
-            stderr=subprocess.PIPE if is_quiet else None,
-            pass_fds=descriptors,
-            env=environment,
-        )
+        with held_interrupts():
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL if is_quiet else None,
+                stderr=subprocess.PIPE if is_quiet else None,
+                pass_fds=descriptors,
+                env=environment,
+            )
         self._monitor.started()
         self.pid = self._process.pid
         assert self._process.stdin
@@ -162,8 +165,9 @@ class LocalProcess:
 
     def _show_errors(self) -> None:
         assert self._process.stderr
-        for line in self._process.stderr:
-            self._show(line.decode(errors="replace"))
+        with self._process.stderr as lines:
+            for line in lines:
+                self._show(line.decode(errors="replace"))
 
     def _print(self, line: str) -> None:
         sys.stderr.write(f"{self.name}: {line}")

@@ -14,7 +14,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -74,6 +74,27 @@ def reap_group(leader: int) -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-leader, os.WNOHANG)[0]:
             pass
+
+
+@contextlib.contextmanager
+def held_interrupts() -> Iterator[None]:
+    """Context in which processes are started that must call `release_interrupts`.
+
+    The terminal's Ctrl-C reaches them until they lead a group, and an interpreter that it reaches
+    while it starts prints a traceback and exits with 1.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Is inherited.
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def release_interrupts() -> None:
+    """Lets SIGINT end this process at once, without a traceback, also one that was held before."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _watch(worker: int, descriptors: Sequence[int]) -> NoReturn:

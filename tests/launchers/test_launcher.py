@@ -254,3 +254,18 @@ def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, co
         time.sleep(0.05)
     assert process.poll() == code
     assert process.failure == "has not answered for 1.5 s"
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.03, 0.05, 0.07, 0.1])
+def test_an_interrupt_ends_a_learner_that_starts_without_a_traceback(seconds):
+    printed = []
+    place = Place(0, 1, Address("127.0.0.1", 0), "127.0.0.1")
+    task = {"config": {"start_timeout": 100.0}}
+    process = launcher.LocalProcess(task, place, is_quiet=True, show=printed.append)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    while process.poll() is None:
+        time.sleep(0.01)
+    assert process.poll() == -signal.SIGINT
+    time.sleep(0.1)  # The thread that reads has still to see the end.
+    assert not printed
