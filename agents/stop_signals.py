@@ -69,6 +69,19 @@ def is_stopping() -> bool:
     return _watcher is not None and _watcher.is_stopping
 
 
+def request(signum: int) -> None:
+    """Stops this process like a signal, unless it is stopping; for learners on other machines.
+
+    Who stops them signals all machines, so the signal to this one may come before or later. It is
+    not a second one.
+    """
+    if _watcher is None:
+        os.kill(os.getpid(), signum)
+    elif not (_watcher.is_stopping or _watcher.may_repeat):
+        _watcher.may_repeat = True
+        os.kill(os.getpid(), signum)
+
+
 def take() -> None:
     """Takes the request, so that cleaning up is not interrupted; for the main thread.
 
@@ -175,6 +188,7 @@ class _Watcher:
         """Installs the handlers and starts the thread."""
         self._announcement, self._farewell = announcement, farewell
         self._signum, self._signal_time = 0, 0.0  # Of the first signal.
+        self.may_repeat = False  # Whether one more signal belongs to the first, see `request`.
         # Which thread ends the process, "main" or "watcher", once one does.
         self.owner = ""
         self._lock = threading.Lock()  # For the owner and the depth.
@@ -261,6 +275,9 @@ class _Watcher:
         global requested
         now = time.monotonic()
         if signum == self._signum and now - self._signal_time < _ECHO_SECONDS:
+            return
+        if self._signum and self.may_repeat:
+            self.may_repeat = False
             return
         if self._signum:
             os._exit(128 + self._signum)

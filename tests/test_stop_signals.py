@@ -18,8 +18,12 @@ SIGNALS = pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 
 # A main thread that waits for a lock does not notice handlers that do not raise.
 STUCK = """
-    import os, sys, threading, time
-    from agents.stop_signals import graph_call, handling
+    import os, signal, sys, threading, time
+    from agents.stop_signals import graph_call, handling, request
+
+    def pass_on():
+        for line in sys.stdin:
+            request(signal.SIGTERM)
 
     def rescue():
         os.write(1, b"rescued ")
@@ -28,6 +32,7 @@ STUCK = """
 
     lock = threading.Lock()
     lock.acquire()
+    threading.Thread(target=pass_on, daemon=True).start()
     with handling("it stops", lambda: ["farewell"]), graph_call(rescue):
         print("ready", flush=True)
         lock.acquire()
@@ -41,6 +46,7 @@ def kill(signum):
 def start_stuck(seconds):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(STUCK), str(seconds)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -148,6 +154,35 @@ def test_a_signal_to_a_process_and_to_its_group_is_one(signum):
     out, err = process.communicate(timeout=10)
     assert (process.returncode, out) == (128 + signum, "rescued completely ")
     assert len(err.splitlines()) == 2
+
+
+def stop(process, order):
+    """Signals a process (s), or requests a stop in it (r), every tenth of a second."""
+    for each in order:
+        if each == "s":
+            process.send_signal(signal.SIGTERM)
+        else:
+            process.stdin.write("stop\n")
+            process.stdin.flush()
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("order", ["r", "rs", "sr", "rrs", "rsr"])
+def test_a_request_and_a_signal_are_one(order):
+    """As where the learners of several machines are signalled: the others pass theirs on."""
+    process = start_stuck(0)
+    stop(process, order)
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, out) == (128 + signal.SIGTERM, "rescued completely ")
+    assert len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("order", ["rss", "srs"])
+def test_a_second_signal_beside_a_request_ends_the_process_at_once(order):
+    process = start_stuck(30)
+    stop(process, order)
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (128 + signal.SIGTERM, "")
 
 
 @pytest.mark.parametrize("delay", [0.1, 1.0], ids=["before the rescue", "during the rescue"])

@@ -266,7 +266,7 @@ class Group:
         elif kind == "stopped":
             self._fail(self._lost_error(rank, "has stopped"))
         elif kind == "stop" and self.is_chief and message["signum"] in _SIGNALS:
-            os.kill(os.getpid(), message["signum"])
+            stop_signals.request(message["signum"])
 
     def _find_silent(self) -> None:
         now = time.monotonic()
