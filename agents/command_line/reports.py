@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agents import stop_signals
+from agents.command_line.shown_warnings import show_warning
 from agents.errors import (
     LEARNER_LOST,
     USAGE_ERROR,
@@ -22,7 +23,6 @@ from agents.errors import (
     UsageError,
     describe_error,
 )
-from agents.shown_warnings import show_warning
 from agents.version import __version__
 
 _MAX_LINES = 9  # Of errors; a run has printed one or two lines before.

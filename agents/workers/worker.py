@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
+from agents.command_line.shown_warnings import show_warning
 from agents.environments.registered_specs import load_registrations
 from agents.errors import EnvironmentRaisedError
 from agents.processes.process_group import release_group
@@ -29,7 +30,6 @@ from agents.shared_memory.channel import (
 from agents.shared_memory.plain_messages import dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
-from agents.shown_warnings import show_warning
 from agents.workers import environment_group
 from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup

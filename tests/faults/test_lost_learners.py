@@ -219,7 +219,7 @@ def test_signals_stop_learners_that_start(seconds, where, signum, start):
     assert set(codes) <= {128 + signum, -signum}, printed
     if seconds >= 1:
         assert "Traceback" not in printed and "error" not in printed
-        assert ("Interrupted." in learners.console(0)) == (not learners.run)
+        assert "Interrupted." in learners.console(0) or learners.run
     if learners.run:  # Some train by then.
         last = max(learners.checkpoints())
         assert f"To resume from step {last:,}: " in learners.console(0)

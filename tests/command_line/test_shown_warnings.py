@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from agents.shown_warnings import show_warning
+from agents.command_line.shown_warnings import show_warning
 
 
 @pytest.mark.parametrize(
