@@ -30,7 +30,7 @@ from ruamel.yaml.error import YAMLError
 from agents.command_line.reports import version
 from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
-from agents.settings.config_file import parse_yaml
+from agents.settings.config_file import MissingValueError, parse_yaml
 from agents.settings.peer_names import hint
 from agents.settings.validation import usage_error
 from agents.types import PlainData
@@ -88,7 +88,7 @@ def parse_command(
         fields = {name: _with_default(field, values.get(name)) for name, field in fields.items()}
     parser = _Parser(program, _usage(own, settings), options.__doc__ or "", examples)
     texts = _parse_texts(parser, arguments, fields, getattr(settings, "sections", {}))
-    given = {name: _decode(fields[name].annotation, text) for name, text in texts.items()}
+    given = {name: _decode(name, fields[name].annotation, text) for name, text in texts.items()}
     chosen = {name: value for name, value in given.items() if name in own}
     overrides = {name: value for name, value in given.items() if name not in own}
     try:
@@ -312,7 +312,7 @@ def _undecoded(field: FieldInfo) -> tuple[object, FieldInfo]:
     return str if _is_model(field.annotation) else field.annotation, plain
 
 
-def _decode(annotation: object, text: PlainData) -> PlainData:
+def _decode(name: str, annotation: object, text: PlainData) -> PlainData:
     """Decodes lists and dictionaries; a text that is neither is left to the validation."""
     origin = get_origin(annotation)
     if origin not in (tuple, dict) and not _is_model(annotation):
@@ -321,16 +321,22 @@ def _decode(annotation: object, text: PlainData) -> PlainData:
         return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)
     except ValueError:
         if origin is not tuple:
-            return _decode_yaml(text)
-        names = get_args(annotation)[0] is str
-        return [name.strip() for name in text.split(",")] if names else text
+            return _decode_yaml(name, text)
+        has_names = get_args(annotation)[0] is str
+        return [item.strip() for item in text.split(",")] if has_names else text
 
 
-def _decode_yaml(text: str) -> PlainData:
-    """Decodes a dictionary as it stands in a preset: `{g: 9.81}`."""
+def _decode_yaml(name: str, text: str) -> PlainData:
+    """Decodes a dictionary as it stands in a preset: `{g: 9.81}`.
+
+    Raises:
+      UsageError: A space is missing, as in `{g:9.81}`.
+    """
     if not text.lstrip().startswith("{"):
         return text
     try:
         return cast(PlainData, parse_yaml(text))
+    except MissingValueError as error:
+        raise UsageError(f"{option_name(name)}: {error.problem}") from None
     except (YAMLError, ValueError, RecursionError):
         return text

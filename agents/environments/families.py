@@ -32,7 +32,8 @@ class Family:
 
     def registers(self, env: str) -> bool:
         """Whether this family's module has to be imported before the id `env` is registered."""
-        return bool(self.module) and env.startswith(self.id_prefix) and self.id_infix in env
+        begins = env.lower().startswith(self.id_prefix.lower())  # Misspelled ids get suggestions.
+        return bool(self.module) and begins and self.id_infix in env
 
     def has(self, env: str, entry_point: str) -> bool:
         """Whether an environment with this id, or else with this entry point, is of the family."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -148,10 +149,29 @@ def _find_registered(name: str, module: str) -> EnvSpec:
             newest = registration.find_highest_version(namespace, stem)
             return gymnasium.spec(registration.get_env_id(namespace, stem, newest))
         return gymnasium.spec(name)
-    own = [id for id, spec in gymnasium.registry.items() if module and _module_of(spec) == module]
-    hint = f"; {module} registers {', '.join(own[:5])}" if own else ""
-    hint = hint or did_you_mean(name, gymnasium.registry)
-    raise UsageError(f"unknown environment '{name}'{hint}")
+    raise UsageError(_describe_unknown(name, module))
+
+
+def _describe_unknown(name: str, module: str) -> str:
+    """Returns a message of at most two lines about an id that no module has registered.
+
+    Args:
+      name: The id.
+      module: The module that was named with it; empty if none was.
+    """
+    unknown = f"unknown environment '{name}'"
+    if not module:
+        return (
+            f"{unknown}{did_you_mean(name, gymnasium.registry)}\n"
+            f"name an environment of another package with its module, as in my_module:{name}"
+        )
+    package = f"{module.partition('.')[0]}."
+    own = [
+        id for id, spec in gymnasium.registry.items() if f"{_module_of(spec)}.".startswith(package)
+    ]
+    listed = f"{module} registers {', '.join(own[:5])}{', ...' if own[5:] else ''}"
+    nearest = did_you_mean(name, own or dir(sys.modules[module]))
+    return f"{unknown}{nearest}\n{listed if own else f'{module} registers no environments'}"
 
 
 def _module_of(spec: EnvSpec) -> str:

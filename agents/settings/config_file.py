@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, StreamMark, YAMLError
 from ruamel.yaml.events import (
     AliasEvent,
     CollectionEndEvent,
     CollectionStartEvent,
     NodeEvent,
+    ScalarEvent,
 )
 
 from agents.errors import UsageError
@@ -32,6 +34,16 @@ EXTENDS = "extends"
 
 # Bounds of a file, far beyond any experiment: a few hundred bytes of YAML can stand for gigabytes.
 MAX_BYTES, MAX_VALUES, MAX_DEPTH = 100_000, 10_000, 100
+
+
+class MissingValueError(MarkedYAMLError):
+    """A key without a value in braces, such as the "g:9" of {g:9}, which YAML takes for a name."""
+
+    def __init__(self, key: str, mark: StreamMark):
+        """Says how the key and its value are written."""
+        name, value = re.fullmatch("([^:=]*)[:=]?(.*)", key, re.DOTALL).groups()  # type: ignore[union-attr]
+        hint = f"write '{name}: {value or 'VALUE'}', with a space after the colon"
+        super().__init__(problem=f"'{key}' has no value; {hint}", problem_mark=mark)
 
 
 def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainData) -> Config:
@@ -189,15 +201,20 @@ def _check_expansion(text: str) -> None:
       RecursionError: It is nested too deeply, or contains itself.
     """
     sizes: dict[str | None, int] = {}  # Numbers of values in nodes by anchor; 0 until their end.
-    open_nodes: list[tuple[str | None, int]] = []  # Anchor, and values before it.
-    total = 0
+    open_nodes: list[tuple[CollectionStartEvent, int]] = []  # With the values before each.
+    total, key = 0, ""
     for event in YAML(typ="safe", pure=True).parse(text):
         if isinstance(event, CollectionEndEvent):
-            anchor, before = open_nodes.pop()
-            sizes[anchor] = total - before
+            start, before = open_nodes.pop()
+            sizes[start.anchor] = total - before
         elif isinstance(event, NodeEvent):
             if isinstance(event, CollectionStartEvent):
-                open_nodes.append((event.anchor, total))
+                open_nodes.append((event, total))
+            elif isinstance(event, ScalarEvent):
+                is_empty = not event.value and event.implicit[0]  # Not "".
+                if is_empty and open_nodes and open_nodes[-1][0].flow_style:
+                    raise MissingValueError(key, event.start_mark)
+                key = event.value
             total += _num_values(event, sizes)
         if total > MAX_VALUES:
             raise ValueError(f"it stands for more than {MAX_VALUES:,} values")

@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.config_file import PRESETS, read_mapping
+from agents.settings.peer_names import hint
 from agents.settings.validation import abbreviate, usage_error
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
@@ -136,8 +137,9 @@ def _read_dimension(setting: str, value: PlainData, path: Path) -> Dimension:
     """Validates a dimension, and that the setting takes its values."""
     place = f"{setting} in {path}"
     if setting not in Config.model_fields:
-        hint = did_you_mean(str(setting), Config.model_fields)
-        raise UsageError(f"unknown setting '{setting}' in {path}{hint}")
+        raise UsageError(
+            f"unknown setting '{setting}' in {path}{hint(str(setting), Config.model_fields, repr)}"
+        )
     if setting in SHARED:
         raise UsageError(f"{place}: all trials of a sweep share it\nset it with --{setting}=VALUE")
     if not isinstance(value, dict):

@@ -145,6 +145,42 @@ def test_wrong_values_are_reported_by_load_config(argument, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("option", ["--env-kwargs", "--reset-options", "--env-restarts"])
+@pytest.mark.parametrize(
+    "text, key, right",
+    [
+        ("{g:9}", "g:9", "g: 9"),
+        ("{limit: 1, g:-9.8}", "g:-9.8", "g: -9.8"),
+        ("{a: {b: 1, g:x}}", "g:x", "g: x"),
+        ("{a: [1, {g:9}]}", "g:9", "g: 9"),
+        ('{"a": {g:9}}', "g:9", "g: 9"),
+        ("{g:[1]}", "g:", "g: VALUE"),
+        ("{g=9}", "g=9", "g: 9"),
+        ("{g}", "g", "g: VALUE"),
+    ],
+)
+def test_a_space_is_missing_in_a_dictionary(option, text, key, right):
+    with pytest.raises(UsageError) as caught:
+        train("--logdir=runs", f"{option}={text}")
+    expected = f"{option}: '{key}' has no value; write '{right}', with a space after the colon"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("{g: 9}", {"g": 9}),
+        ('{"g":9}', {"g": 9}),
+        ("{'g':9}", {"g": 9}),
+        ("{g: null, h: ''}", {"g": None, "h": ""}),
+        ("{a: b:c, d: [e:f]}", {"a": "b:c", "d": ["e:f"]}),
+        ("{a: http://x, b:c: '{g:9}'}", {"a": "http://x", "b:c": "{g:9}"}),
+    ],
+)
+def test_dictionaries_with_colons_in_them(text, expected):
+    assert train("--logdir=runs", f"--env-kwargs={text}")[1] == {"env_kwargs": expected}
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -83,6 +83,18 @@ class TestFindSpec:
                 "HalfCheetah-v9",
                 "unknown environment 'HalfCheetah-v9'; did you mean 'HalfCheetah-v5'?",
             ),
+            (
+                "highway-v0",
+                "unknown environment 'highway-v0'\n"
+                "name an environment of another package with its module, as in my_module:highway-v0",
+            ),
+            (
+                "FetchReach-v4",
+                "unknown environment 'FetchReach-v4'\nname an environment of another",
+            ),
+            ("Nope-v0", "unknown environment 'Nope-v0'\nname an environment of another package"),
+            ("Foo/Bar-v1", "unknown environment 'Foo/Bar-v1'\nname an environment of another"),
+            ("json:Pendulm-v1", "unknown environment 'Pendulm-v1'\njson registers no environments"),
             ("!!", "unknown environment '!!'"),
             (
                 "HalfCheetah-v3",
@@ -122,6 +134,22 @@ class TestFindSpec:
         first, second = str(caught.value).splitlines()
         assert first == f"environment '{env}' needs the package {package}, which is not installed"
         assert second == install_command(extra)
+
+    def test_misspelled_environments_of_a_module(self, module):
+        text = "import gymnasium\ngymnasium.register('Mine-v0', 'misspelled_env.parts:Mine')"
+        name = module("misspelled_env", text)
+        for env, suggestion in (("Min-v0", "; did you mean 'Mine-v0'?"), ("Other-v0", "")):
+            with pytest.raises(UsageError) as caught:
+                find_spec(f"{name}:{env}")
+            problem, known = str(caught.value).splitlines()
+            assert problem == f"unknown environment '{env}'{suggestion}"
+            assert known == "misspelled_env registers Mine-v0"
+        gymnasium.registry.pop("Mine-v0")
+
+    def test_namespaces_may_be_misspelled(self):
+        pytest.importorskip("ale_py")
+        with pytest.raises(UsageError, match=r"'ale/Pong-v5'; did you mean 'ALE/Pong-v5'\?"):
+            find_spec("ale/Pong-v5")
 
     def test_environment_of_a_module(self, module):
         name = module(

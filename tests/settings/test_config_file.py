@@ -164,6 +164,13 @@ def test_constructor_arguments_nested_too_deeply(refused, write_file):
         ]
 
 
+def test_a_space_is_missing_in_a_file(refused, write_file):
+    path = write_file("seed: 1\nenv_kwargs: {a: {g:9}}")
+    hint = "'g:9' has no value; write 'g: 9', with a space after the colon"
+    assert refused(path) == [f"can't read {path} line 2: {hint}"]
+    assert load_config(write_file("env_kwargs:\n  g:\n")).env_kwargs == {"g": None}
+
+
 def bomb(width=10, depth=9):
     """A few hundred bytes that stand for `width ** depth` values."""
     lines = ["env_kwargs:", f"  a: &a [{', '.join('x' * width)}]"]
