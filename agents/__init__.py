@@ -65,6 +65,7 @@ from typing import TYPE_CHECKING
 
 from agents.command_line.installation import check_package
 from agents.lazy_import import lazy_names
+from agents.settings.peer_names import attribute_hint
 from agents.version import __version__ as __version__
 
 check_package(__file__)
@@ -98,4 +99,4 @@ HOMES = {
     "visualize": "agents.scripts.visualize",
 }
 __all__ = list(HOMES)
-__getattr__, __dir__ = lazy_names(__name__, HOMES)
+__getattr__, __dir__ = lazy_names(__name__, HOMES, attribute_hint)

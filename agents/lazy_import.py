@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+
+from agents.suggestion import did_you_mean
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, str]
+    package: str,
+    homes: Mapping[str, str],
+    hint: Callable[[str, Collection[str]], str] = did_you_mean,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Makes the ``__getattr__`` and ``__dir__`` of a package.
 
     Args:
       package: The package's ``__name__``.
       homes: The module of each public name; a name may itself be a module in a package.
+      hint: Returns the end of an error message, of a name that does not exist and those that do.
 
     Returns:
       Two module-level functions. The first does what ``from home import name`` does; it raises
@@ -29,7 +35,10 @@ def lazy_names(
 
     def __getattr__(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+            suggestion = "" if name.startswith("_") else hint(name, homes)
+            if importlib.util.find_spec(f"{package}.{name}"):
+                suggestion = f"; write import {package}.{name}"
+            raise AttributeError(f"module '{package}' has no attribute '{name}'{suggestion}")
         with _no_start_up_messages():
             home = importlib.import_module(homes[name])
         if hasattr(home, name) or not hasattr(home, "__path__"):

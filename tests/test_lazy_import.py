@@ -32,6 +32,7 @@ def package(tmp_path, monkeypatch):
         "HOMES = {'answer': 'home.costly', 'costly': 'home', 'absent': 'home.costly'}\n"
         "__getattr__, __dir__ = lazy_names(__name__, HOMES)\n"
     )
+    (tmp_path / "lazily" / "part.py").write_text("")
     (tmp_path / "home" / "__init__.py").write_text("")
     (tmp_path / "home" / "costly.py").write_text("answer = 42\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -62,8 +63,10 @@ def test_dir_lists_the_names_without_importing_them(package):
 
 
 def test_unknown_names_raise_attribute_errors(package):
-    with pytest.raises(AttributeError, match="module 'lazily' has no attribute 'anwser'"):
-        _ = package.anwser
+    for name, hint in (("anwser", "did you mean 'answer'?"), ("part", "write import lazily.part")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(package, name)
+        assert str(caught.value) == f"module 'lazily' has no attribute '{name}'; {hint}"
     assert not hasattr(package, "__path_of_nothing__")
     with pytest.raises(ImportError):
         from lazily import nothing  # noqa: F401

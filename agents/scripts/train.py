@@ -12,7 +12,7 @@ import sys
 import tempfile
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -31,6 +31,7 @@ from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
+from agents.settings.peer_names import argument_hint
 from agents.storage.run_directory import RunDirectory
 from agents.sweeps.sweep import trial_run
 from agents.tensorflow_messages import quiet_tensorflow
@@ -132,6 +133,7 @@ def train(
     command: str = "",
     track: Literal["wandb"] | None = None,
     group: Group | None = None,
+    **unknown: NoReturn,
 ) -> Generator[EvaluationScore, None, None]:
     """Trains an agent, or resumes a run that has checkpoints, while its scores are iterated over.
 
@@ -153,6 +155,7 @@ def train(
       command: The command that trains, to record in the run.
       track: `wandb` sends metrics to Weights & Biases as well.
       group: The other learners, if this is one of several. Only the chief has a run, and scores.
+      **unknown: None; other libraries' names are answered with those of this one.
 
     Yields:
       The score of every evaluation: a number, the mean return, with `step`, `is_best`, `scalars`,
@@ -165,12 +168,30 @@ def train(
       LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
       ValueError: Both `run` and `logdir` are given.
-      TypeError: `config` is something else, such as the name of a preset.
+      TypeError: `config` is something else, such as the name of a preset; or an argument is
+        unknown.
     """
+    for argument in unknown:
+        known = ("run", "logdir", "name", "command", "track")
+        suggestion = argument_hint(argument, known, Config.model_fields)
+        raise TypeError(f"train has no argument '{argument}'{suggestion}")
     if not isinstance(config, Config):
         raise TypeError(
             f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
         )
+    return _training(config, run, logdir, name, command, track, group)
+
+
+def _training(
+    config: Config,
+    run: RunDirectory | str | Path | None,
+    logdir: str | Path | None,
+    name: str | None,
+    command: str,
+    track: Literal["wandb"] | None,
+    group: Group | None,
+) -> Generator[EvaluationScore, None, None]:
+    """Yields what `train` does; nothing happens before the first score is asked for."""
     run = _given_run(config, run, logdir, name)
     with contextlib.ExitStack() as stack:
         if group:

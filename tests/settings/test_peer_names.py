@@ -1,10 +1,14 @@
 import re
 
+import pytest
+
+import agents
+from agents.errors import UsageError
 from agents.scripts.main import COMMANDS
 from agents.scripts.train import TrainOptions
 from agents.settings import peer_names
 from agents.settings.config import Config
-from agents.settings.peer_names import PEER_NAMES, hint
+from agents.settings.peer_names import PEER_NAMES, attribute_hint, hint
 
 KNOWN = {**TrainOptions.model_fields, **Config.model_fields}
 
@@ -29,3 +33,71 @@ def test_a_name_that_is_not_among_the_known_is_no_answer():
     """Scripts have other options than `train`."""
     assert hint("total_timesteps", ["logdir"], str) == ""
     assert hint("lodgir", ["logdir"], str) == "; did you mean logdir?"
+
+
+def test_python_names_of_other_libraries_are_answered_with_those_that_exist():
+    for name, advice in peer_names._ATTRIBUTES.items():
+        assert not hasattr(agents, name) and attribute_hint(name, agents.HOMES) == f"; {advice}"
+        assert re.search("agents|setting", advice)
+        for named in re.findall(r"agents\.(\w+)", advice):
+            assert named in agents.HOMES
+        for command in re.findall(r"command agents (\w+)", advice):
+            assert command in COMMANDS
+        for setting in re.findall(r"setting (\w+)", advice):
+            assert setting in Config.model_fields
+
+
+@pytest.mark.parametrize(
+    "name, ending",
+    [
+        ("learn", "'learn'; see agents.train"),
+        ("make", "'make'; see agents.load_config for experiments, or agents.make_batch_env for .*"),
+        ("SubprocVecEnv", "'SubprocVecEnv'; see agents.make_batch_env"),
+        ("compare", "'compare'; run the command agents compare"),
+        ("load_polcy", r"'load_polcy'; did you mean agents\.load_policy\?"),
+        ("xyzzy", "'xyzzy'"),
+    ],
+)
+def test_attributes_that_do_not_exist(name, ending):
+    with pytest.raises(AttributeError, match=f"^module 'agents' has no attribute {ending}$"):
+        getattr(agents, name)
+
+
+@pytest.mark.parametrize(
+    "name, ending",
+    [
+        (
+            "callback",
+            "'callback'; in Python, loop over agents.train(...), which yields the score of",
+        ),
+        ("tensorboard_log", "'tensorboard_log'; did you mean 'logdir'?"),
+        (
+            "total_timesteps",
+            "'total_timesteps'; settings are given to agents.load_config, as steps=",
+        ),
+        ("num_envs", "'num_envs'; settings are given to agents.load_config, as num_envs="),
+        ("verbose", "'verbose'; see log_interval"),
+        ("runn", "'runn'; did you mean 'run'?"),
+        ("xyzzy", "'xyzzy'"),
+    ],
+)
+def test_arguments_of_train_that_do_not_exist(name, ending):
+    with pytest.raises(TypeError) as caught:
+        agents.train(agents.load_config("pendulum"), **{name: 1})
+    assert str(caught.value).startswith(f"train has no argument {ending}")
+
+
+@pytest.mark.parametrize(
+    "name, ending",
+    [
+        ("callback", "in Python, loop over agents.train(...), which yields the score of each evaluation"),
+        ("tensorboard_log", "logdir is an argument of agents.train(...) and of the command, not a setting"),
+        ("logdir", "logdir is an argument of agents.train(...) and of the command, not a setting"),
+        ("track", "track is an argument of agents.train(...) and of the command, not a setting"),
+        ("n_envs", "did you mean 'num_envs'?"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_exist(name, ending):
+    with pytest.raises(UsageError) as caught:
+        agents.load_config("pendulum", **{name: 1})
+    assert str(caught.value) == f"unknown setting '{name}'; {ending}"
