@@ -42,6 +42,14 @@ def preset_table() -> list[str]:
     ]
 
 
+def describe_default(env: str) -> str:
+    """Returns a line on whose settings are taken without a preset, and on presets for `env`."""
+    known = [name for name in json.loads(EXPECTED.read_text()) if load_config(name).env == env]
+    options = " or ".join(f"--config={name}" for name in known)
+    others = f"for {env}, take {options}" if known else "agents train --list shows others"
+    return f"Without --config, settings are those of the preset 'default'; {others}"
+
+
 def _row(preset: str, expected: Mapping[str, PlainData]) -> tuple[str, ...]:
     """Returns the cells of a preset, in the order of the header."""
     config = load_config(preset)

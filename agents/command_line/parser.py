@@ -217,12 +217,11 @@ def _parse_texts(
 ) -> dict[str, PlainData]:
     """Parses the options that were given: their texts, by field."""
     definitions: dict[str, Any] = {name: _undecoded(field) for name, field in fields.items()}
-    known = ["help", "version", *(name for name, field in fields.items() if not field.title)]
     try:
         source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
             create_model("Command", __base__=BaseSettings, **definitions),
             root_parser=parser,
-            parse_args_method=lambda parser, arguments: _parse_known(parser, arguments, known),
+            parse_args_method=lambda parser, arguments: _parse_known(parser, arguments, fields),
             add_argument_method=_OptionAdder(parser, fields, sections),
             cli_kebab_case=True,
             cli_parse_none_str="\0",  # Arguments never hold this character: no text means None.
@@ -233,7 +232,7 @@ def _parse_texts(
 
 
 def _parse_known(
-    parser: argparse.ArgumentParser, arguments: list[str], known: Sequence[str]
+    parser: argparse.ArgumentParser, arguments: list[str], fields: Mapping[str, FieldInfo]
 ) -> argparse.Namespace:
     """Replaces `ArgumentParser.parse_args`: suggests a known option for an unknown one."""
     parsed, unknown = parser.parse_known_intermixed_args(arguments)
@@ -244,10 +243,14 @@ def _parse_known(
         raise UsageError(
             f"unexpected argument '{unknown[0]}'; settings are given as --setting=value"
         )
-    names = dict.fromkeys(argument.partition("=")[0] for argument in misspelt)
+    known = ["help", "version", *(name for name, field in fields.items() if not field.title)]
     lines = [
-        f"unknown setting {name}{hint(name.lstrip('-'), known, option_name)}" for name in names
+        f"unknown setting {name}{hint(name.lstrip('-'), known, option_name)}"
+        for name in dict.fromkeys(argument.partition("=")[0] for argument in misspelt)
     ]
+    for name, field in fields.items():
+        if field.title and getattr(parsed, name, "[]") == "[]":
+            lines.append(f"{field.title} is given without an option: {parser.prog} {field.title}")
     raise UsageError("\n".join([*lines[:2], f"and {len(lines) - 2} more"] if lines[3:] else lines))
 
 

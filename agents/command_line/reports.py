@@ -97,6 +97,8 @@ def interpreter() -> str:
 def command_line(name: str) -> str:
     """Returns a command as users call it: `agents train` where they have called it like that."""
     called = Path(sys.argv[0])
+    if called.parts[-2:] == ("agents", "__main__.py"):
+        return f"{interpreter()} -m agents {name}"
     if called.name != "agents":
         return f"{interpreter()} -m agents.scripts.{name}"
     found = shutil.which("agents")

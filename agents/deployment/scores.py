@@ -1,8 +1,8 @@
-"""What a run's own evaluations reached."""
+"""Logged evaluation scores of a run."""
 
 from __future__ import annotations
 
-from agents.storage.checkpoint_files import AVERAGED
+from agents.storage.checkpoint_files import AVERAGED, find_files
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.types import PlainData
@@ -42,6 +42,30 @@ def in_words(report: dict[str, PlainData]) -> str:
         evaluated = f"{logged['return_mean']:.1f} +- {logged['return_std']:.1f}"
         verdict = f"but the run's evaluation there gave {evaluated}"
     return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
+
+
+def outcome(run: RunDirectory, score: float | None = None) -> str:
+    """Returns the scores that a training ended with, and the best checkpoint if that is better.
+
+    Args:
+      run: The run.
+      score: Of its last evaluation; by default the logged one.
+    """
+    rows = read_metrics(run.metrics_file)
+    means, returns = (
+        [row[tag] for row in rows if tag in row] for tag in ("eval/return_mean", "episode/return")
+    )
+    last = score if score is not None else means[-1] if means else None
+    if last is None:
+        return "There was no evaluation"
+    text = f"The last evaluation gave {last:.1f}"
+    if returns:
+        text += f", training episodes {returns[-1]:.1f}"
+    for step in (file.step for file in find_files(run.checkpoints) if file.is_best):
+        best = logged_scores(run, step)
+        if best and best["return_mean"] > last:
+            text += f"; best: {best['return_mean']:.1f} at step {step:,} (--checkpoint=best)"
+    return text
 
 
 def _evaluation(run: RunDirectory, step: int) -> dict[str, float]:

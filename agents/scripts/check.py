@@ -43,7 +43,7 @@ class CheckOptions(BaseModel):
         title="ENV",
         min_length=1,
         max_length=1,
-        description="Environment, as the setting env takes it.",
+        description="Environment: an id of Gymnasium, my_module:MyEnv-v0, or my_module:make_env.",
     )
     random_steps: int = Field(
         2000, ge=1, le=10**6, description="Random steps that the environment is judged by."

@@ -16,7 +16,7 @@ from agents.command_line.reports import run
 from agents.errors import UsageError, first_line
 from agents.regular_files import write_atomically
 from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory, check_writable
+from agents.storage.run_directory import RunDirectory, check_writable, find_runs, resolve_run
 from agents.suggestion import did_you_mean
 
 EXAMPLES = """\
@@ -37,7 +37,8 @@ class CompareOptions(BaseModel):
     runs: tuple[str, ...] = Field(
         title="RUN",
         min_length=1,
-        description="Folders of runs, <logdir>/<time>-<config>, or of a logdir with all its runs.",
+        description="Folder of a run, <logdir>/<time>-<config>, <logdir>/latest for the newest, or "
+        "<logdir> for all runs in it.",
     )
     outdir: str = Field(
         min_length=1,
@@ -74,17 +75,15 @@ def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
       UsageError: A path is neither a run nor a folder of runs.
     """
     runs = {}
-    for path in map(Path, paths):
-        configs = [path / "config.yaml"]
-        if not configs[0].is_file():
-            configs = sorted(path.glob("*/config.yaml"))
-        if not configs:
+    for path in map(resolve_run, paths):
+        folders = [path] if (path / "config.yaml").is_file() else find_runs(path)
+        if not folders:
             reason = "has no runs in it" if path.is_dir() else "is not a folder"
             raise UsageError(
                 f"{path} {reason}; expected a run's folder such as logdir/<time>-<config>, "
                 "or a logdir"
             )
-        runs.update({config.parent.resolve(): RunDirectory(config.parent) for config in configs})
+        runs.update({folder.resolve(): RunDirectory(folder) for folder in folders})
     return list(runs.values())
 
 

@@ -23,7 +23,10 @@ class ExportOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    logdir: str = Field(min_length=1, description="Folder of the run, <logdir>/<time>-<config>.")
+    logdir: str = Field(
+        min_length=1,
+        description="Folder of the run, <logdir>/<time>-<config>, or <logdir>/latest for the newest.",
+    )
     outdir: str = Field(min_length=1, description="Folder to create for the policy.")
     format: Literal["savedmodel", "tflite", "onnx"] = Field(
         "savedmodel", description="TensorFlow's SavedModel, TensorFlow Lite, or ONNX."

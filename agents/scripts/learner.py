@@ -45,6 +45,7 @@ def train_together(
     command: str,
     options: TrainOptions,
     tf_config: str | None,
+    note: str,
 ) -> int:
     """Trains with several learners: of this machine, on the nodes of Ray, or those of `TF_CONFIG`.
 
@@ -59,6 +60,7 @@ def train_together(
         "run": str(run_directory.path),
         "command": command,
         "track": options.track,
+        "note": note,
         "resume_options": [
             f"{option_name(name)}={getattr(options, name)}"
             for name in ("workers", "cluster", "learner_cpus", "learner_gpus")
@@ -221,7 +223,8 @@ def _learn(task: dict[str, Any]) -> None:
         group.on_stuck = _end
         if group.is_chief:
             options = task["resume_options"]
-            train_in_console(config, run_directory, task["command"], task["track"], group, options)
+            command, track, note = task["command"], task["track"], task["note"]
+            train_in_console(config, run_directory, command, track, group, options, note)
             return
         with passing_signals(group):
             for _ in train(config, group=group):

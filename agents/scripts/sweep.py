@@ -12,6 +12,7 @@ from typing import ClassVar, NoReturn
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
+from agents.analysis.preset_table import describe_default
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run
 from agents.errors import JournalError, UsageError
@@ -119,6 +120,8 @@ def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
         raise UsageError("--space: the command line has a value for each of its settings")
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         look_up(config, None)
+    if not options.config:
+        print(describe_default(config.env), file=sys.stderr)
     return Sweep.new(options.logdir, name, config, space)
 
 

@@ -20,6 +20,7 @@ from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run
+from agents.deployment.scores import outcome
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
@@ -32,7 +33,7 @@ from agents.settings.config_file import config_text, load_config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.settings.peer_names import argument_hint
-from agents.storage.run_directory import RunDirectory
+from agents.storage.run_directory import RunDirectory, resolve_run
 from agents.sweeps.sweep import trial_run
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
@@ -78,7 +79,8 @@ class TrainOptions(BaseModel):
     timestamp: str | None = Field(
         None,
         min_length=1,
-        description="The <time> of a run in logdir to resume from its last checkpoint.",
+        description="The <time> of a run in logdir to resume from its last checkpoint; latest for the "
+        "newest.",
     )
     sweep: str | None = Field(
         None, min_length=1, description="Folder of a sweep, with a --trial to train again."
@@ -179,7 +181,7 @@ def train(
         raise TypeError(
             f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
         )
-    return _training(config, run, logdir, name, command, track, group)
+    return _training(config, run, logdir, name, command, track, group, note="")
 
 
 def _training(
@@ -190,8 +192,9 @@ def _training(
     command: str,
     track: Literal["wandb"] | None,
     group: Group | None,
+    note: str,
 ) -> Generator[EvaluationScore, None, None]:
-    """Yields what `train` does; nothing happens before the first score is asked for."""
+    """Yields the scores of `train`, and prints a note once training begins."""
     run = _given_run(config, run, logdir, name)
     with contextlib.ExitStack() as stack:
         if group:
@@ -224,9 +227,14 @@ def _training(
             from agents.training.training_loop import training_loop
 
             reducer = make_reducer(group)
-        warn = functools.partial(warn_of_endless_episodes, config, spec)
+
+        def on_start() -> None:
+            warn_of_endless_episodes(config, spec)
+            if note:
+                print(note, file=sys.stderr)
+
         envs = train_envs, eval_envs
-        yield from training_loop(config, run, *envs, command, trackers, warn, reducer)
+        yield from training_loop(config, run, *envs, command, trackers, on_start, reducer)
 
 
 def follow_chief(group: Group, config: Config, train_envs: VectorEnv | InGraphEnv) -> None:
@@ -260,7 +268,7 @@ def _given_run(
         raise ValueError("Give the run or a logdir for a new one, not both.")
     if logdir is not None:
         return RunDirectory.new(logdir, config.env, *filter(None, [name]))
-    return run if run is None or isinstance(run, RunDirectory) else RunDirectory(run)
+    return run if run is None or isinstance(run, RunDirectory) else RunDirectory(resolve_run(run))
 
 
 def main(arguments: list[str]) -> None:
@@ -281,8 +289,13 @@ def main(arguments: list[str]) -> None:
     if not options.cluster and options.model_fields_set & {"learner_cpus", "learner_gpus"}:
         raise UsageError("--learner-cpus and --learner-gpus are what --cluster=ray reserves")
     config, resumed, names = _experiment(options, overrides)
+    note = ""
+    if not (options.config or options.timestamp or options.sweep):
+        from agents.analysis.preset_table import describe_default
+
+        note = describe_default(config.env)
     if options.dry_run:
-        print(*_dry_run(config), sep="\n")
+        print(*_dry_run(config), *filter(None, [note]), sep="\n")
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
@@ -290,8 +303,8 @@ def main(arguments: list[str]) -> None:
     if options.workers > 1 or options.cluster or tf_config:
         from agents.scripts.learner import train_together
 
-        raise SystemExit(train_together(config, run, command, options, tf_config))
-    train_in_console(config, run, command, options.track)
+        raise SystemExit(train_together(config, run, command, options, tf_config, note))
+    train_in_console(config, run, command, options.track, note=note)
 
 
 def train_in_console(
@@ -301,6 +314,7 @@ def train_in_console(
     track: Literal["wandb"] | None,
     group: Group | None = None,
     resume_options: Sequence[str] = (),
+    note: str = "",
 ) -> None:
     """Trains as a command does: signals save a checkpoint, and errors come with what to do.
 
@@ -323,7 +337,7 @@ def train_in_console(
 
     try:
         with stop_signals.handling(announcement, farewell):
-            training = train(config, run, command=command, track=track, group=group)
+            training = _training(config, run, None, None, command, track, group, note)
             for score in training:  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:
@@ -333,12 +347,9 @@ def train_in_console(
         # The folder is missing if the environments could not be created.
         written = [run.write_error(error)] if run.path.is_dir() else []
         raise SystemExit(report_error(error, *written, *hints())) from None
-    result = f"The last evaluation gave {score:.1f}" if score is not None else "Nothing left to do"
-    where = " ".join(
-        f"--{option}={shlex.quote(str(path))}"
-        for option, path in (("logdir", run.path), ("outdir", run.path / "videos"))
-    )
-    print(f"{result}. Watch it with: {command_line('visualize')} {where}")
+    done = "" if score is not None else "Nothing left to do. "
+    where = f"--logdir={shlex.quote(str(run.path))}"
+    print(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
 
 
 def _experiment(

@@ -39,7 +39,7 @@ FILM = "film.mp4"
 
 EXAMPLES = """\
 examples:
-  agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos
+  agents visualize --logdir=logdir/latest
   agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --checkpoint=best
   agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --episodes=1 --film
   MUJOCO_GL=egl agents visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3"""
@@ -50,10 +50,15 @@ class VisualizeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    logdir: str = Field(min_length=1, description="Folder of the run, <logdir>/<time>-<config>.")
-    outdir: str = Field(
+    logdir: str = Field(
         min_length=1,
-        description="Folder for episode-*.mp4, scores.json and curves.png; replaces existing ones.",
+        description="Folder of the run, <logdir>/<time>-<config>, or <logdir>/latest for the newest.",
+    )
+    outdir: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder for episode-*.mp4, scores.json and curves.png; replaces existing ones. By "
+        "default videos in the run's folder.",
     )
     episodes: int | None = Field(
         None,
@@ -80,7 +85,7 @@ class VisualizeOptions(BaseModel):
 
 def visualize(
     run: RunDirectory | str | Path,
-    outdir: str | Path,
+    outdir: str | Path | None = None,
     episodes: int | None = None,
     checkpoint: str = "last",
     *,
@@ -97,7 +102,8 @@ def visualize(
 
     Args:
       run: A run with checkpoints, or its folder.
-      outdir: Folder for `episode-*.mp4`, `scores.json` and `curves.png`; replaces existing ones.
+      outdir: Folder for `episode-*.mp4`, `scores.json` and `curves.png`; replaces existing ones. By
+        default `videos` in the run's folder.
       episodes: Number of episodes; by default the run's `eval_episodes`.
       checkpoint: `last`, `best`, `averaged`, or the step of one that was kept.
       env_kwargs: Arguments of the environment's constructor that replace those of the run.
@@ -126,7 +132,7 @@ def visualize(
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     # The same one, also where the run goes on.
     checkpoint = AVERAGED if checkpoint == AVERAGED else str(step)
-    outdir = _create(Path(outdir))
+    outdir = _create(Path(outdir or run.videos))
     source = Source(run, config, env_kwargs or {}, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
@@ -171,7 +177,7 @@ def main(arguments: list[str]) -> None:
             camera=options.camera,
             film=options.film,
         )
-    print(f"Wrote {_files(report, options.film)} to {options.outdir}")
+    print(f"Wrote {_files(report, options.film)} to {options.outdir or run.videos}")
     print(in_words(report))
 
 

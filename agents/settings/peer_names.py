@@ -171,11 +171,11 @@ def hint(name: str, known: Collection[str], spelling: Callable[[str], str]) -> s
     """
     key = name.lower().replace("-", "_")
     ours = PEER_NAMES.get(key, key)
-    if ours in known and ours != name:
+    if key in PEER_NAMES and ours in known:
         return f"; did you mean {spelling(ours)}?"
     if key in _ADVICE:
         return f"; {_ADVICE[key]}"
-    if ours in _TRAIN_ARGUMENTS and "env" in known:
+    if ours in _TRAIN_ARGUMENTS and ours not in known and "env" in known:
         return f"; {ours} is an argument of agents.train(...) and of the command, not a setting"
     return did_you_mean(key, known, spelling)
 

@@ -50,7 +50,7 @@ def usage_error(
             line = f"unknown setting {spelling(name)}{origin(name)}"
             line += hint(name, model.model_fields, spelling)
         elif problem["type"] == "missing":
-            line = f"{label(name)} is required"
+            line = f"{label(name)} is required: {model.model_fields[name].description}"
         else:
             field = model.model_fields[name]
             line = f"{label(name)}{origin(name)}: expected "

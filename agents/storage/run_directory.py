@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import shutil
 import tempfile
@@ -40,6 +41,8 @@ from agents.storage.metrics_file import read_metrics
 
 MAX_COMMANDS_BYTES = 1_000_000
 SWEEP_FILE = "settings.yaml"  # In the folder of a sweep, which has its runs inside.
+LATEST = "latest"  # Names the newest run of a logdir.
+_TIME = r"(\d{8}T\d{6})(?:_(\d+))?"  # In the name of a run; counts those of the same second.
 
 
 class RunDirectory:
@@ -90,8 +93,13 @@ class RunDirectory:
             with modules only the end is used; characters that shells know become underscores.
 
         Raises:
-          UsageError: `logdir` is not writable.
+          UsageError: `logdir` is not writable, or is no folder but named `latest`.
         """
+        if Path(logdir).name == LATEST and not os.path.lexists(logdir):
+            raise UsageError(
+                f"--logdir={logdir}: {LATEST} names the newest run of a folder of runs\n"
+                f"give the folder, and --timestamp={LATEST} to resume that run"
+            )
         check_writable(logdir, "--logdir")
         missing = [path for path in (Path(logdir), *Path(logdir).parents) if not path.exists()]
         parts, taken = [_file_name(name) for name in names], 0
@@ -119,7 +127,7 @@ class RunDirectory:
 
         Args:
           logdir: The folder for runs.
-          timestamp: The time.
+          timestamp: The time, or `latest` for the newest run.
           name: Name of a preset or path of a YAML file.
           is_sweep: Whether to find a sweep's folder instead.
 
@@ -129,9 +137,13 @@ class RunDirectory:
         kind, file = ("sweep", SWEEP_FILE) if is_sweep else ("run", "config.yaml")
         start = "sweep-" if is_sweep else ""
         rest = f"{start}{re.escape(_file_name(name))}(-.*)?" if name else ".+"
-        pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
-        folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
+        if timestamp == LATEST:
+            pattern, folders = re.compile(f"{_TIME}-{rest}"), find_runs(logdir, file)
+        else:
+            pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
+            folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
         found = [folder for folder in folders if pattern.fullmatch(folder.name)]
+        found = found[-1:] if timestamp == LATEST else found
         if len(found) == 1:
             if not is_sweep and (found[0] / SWEEP_FILE).is_file():
                 raise UsageError(
@@ -153,12 +165,12 @@ class RunDirectory:
 
     @classmethod
     def of(cls, path: RunDirectory | str | Path) -> RunDirectory:
-        """Returns the run in folder `path`.
+        """Returns the run in folder `path`, see `resolve_run`.
 
         Raises:
           UsageError: It is not the folder of a run; the message suggests one inside of it.
         """
-        run = path if isinstance(path, RunDirectory) else cls(path)
+        run = path if isinstance(path, RunDirectory) else cls(resolve_run(path))
         path = run.path
         if run.config_file.is_file():
             return run
@@ -166,12 +178,8 @@ class RunDirectory:
             raise UsageError(
                 f"{path} is not a folder; expected a run's folder such as logdir/<time>-<config>"
             )
-        runs = sorted(folder.parent.name for folder in run.path.glob("*/config.yaml"))
-        inside = (
-            f"did you mean {run.path / runs[-1]}?"
-            if runs
-            else "a run's folder is named <time>-<config>"
-        )
+        runs = find_runs(run.path)
+        inside = f"did you mean {runs[-1]}?" if runs else "a run's folder is named <time>-<config>"
         raise UsageError(f"{path} is not a run: it has no config.yaml; {inside}")
 
     def prepare(self, config: Config) -> None:
@@ -362,6 +370,37 @@ class RunDirectory:
                         shutil.rmtree(path)
                     else:
                         path.unlink()
+
+
+def find_runs(logdir: str | Path, file: str = "config.yaml") -> list[Path]:
+    """Returns the folders in `logdir` that hold a file, the run that was started last at the end.
+
+    The time is in their names. Folders with other names come first.
+    """
+
+    def start(folder: Path) -> tuple[str, int, str]:
+        time, count = re.match(f"(?:{_TIME}-)?", folder.name).groups()  # type: ignore[union-attr]
+        return time or "", int(count or 0), folder.name
+
+    return sorted((path.parent for path in Path(logdir).glob(f"*/{file}")), key=start)
+
+
+def resolve_run(path: str | Path) -> Path:
+    """Returns the folder of a run, where `<logdir>/latest` names the newest run.
+
+    The newest run was started last; it may be unfinished or damaged. A folder or a link with the
+    name `latest` has precedence.
+
+    Raises:
+      UsageError: There are no runs in `<logdir>`.
+    """
+    path = Path(path)
+    if path.name != LATEST or os.path.lexists(path):
+        return path
+    runs = find_runs(path.parent)
+    if not runs:
+        raise UsageError(f"{path}: there are no runs in {path.parent.absolute()}")
+    return runs[-1]
 
 
 def _file_name(name: str) -> str:

@@ -211,7 +211,10 @@ def test_unknown_arguments(arguments, message):
 
 
 def test_required_options():
-    assert refused(visualize).splitlines() == ["--logdir is required", "--outdir is required"]
+    assert refused(visualize).splitlines() == [
+        "--logdir is required: Run.",
+        "--outdir is required: Directory for videos.",
+    ]
 
 
 def test_a_command_without_settings():
@@ -243,7 +246,14 @@ def test_arguments_without_a_name(arguments, runs):
 
 
 def test_arguments_without_a_name_are_required_and_are_no_option(capsys, monkeypatch):
-    assert refused(compare).splitlines() == ["RUN is required", "--outdir is required"]
+    assert refused(compare).splitlines() == [
+        "RUN is required: Folders of runs.",
+        "--outdir is required: Directory.",
+    ]
+    assert refused(compare, "--logdir=a", "--outdir=b").splitlines() == [
+        "unknown setting --logdir",
+        "RUN is given without an option: python -m compare RUN",
+    ]
     assert refused(compare, "a", "--runs=b", "--outdir=x") == "unknown setting --runs"
     assert refused(compare, "a", "--outdri=x") == "unknown setting --outdri; did you mean --outdir?"
     text = printed_help(compare, capsys, monkeypatch)

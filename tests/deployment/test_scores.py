@@ -1,6 +1,10 @@
 import json
 
-from agents.deployment.scores import logged_scores
+import numpy as np
+import pytest
+
+from agents.deployment.scores import logged_scores, outcome
+from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
 
 
@@ -20,3 +24,35 @@ def test_the_last_complete_evaluation_at_a_step_counts(tmp_path):
     assert logged_scores(run, 1) == {"return_mean": 5.0, "return_std": 2.0, "length_mean": 3.0}
     assert logged_scores(run, 2)["return_mean"] == 4.0
     assert logged_scores(run, 3) is None
+
+
+@pytest.mark.parametrize(
+    ("scores", "returns", "best", "expected"),
+    [
+        ([], [], None, "There was no evaluation"),
+        ([], [3.0], None, "There was no evaluation"),
+        ([96.2], [], 1000, "The last evaluation gave 96.2"),
+        ([1.0, 96.25], [5.0, 103.4], 2000, "The last evaluation gave 96.2, training episodes 103.4"),
+        (
+            [473.6, 96.2],
+            [90.0],
+            1000,
+            "The last evaluation gave 96.2, training episodes 90.0; best: 473.6 at step 1,000 (--checkpoint=best)",
+        ),
+        ([-100.0, -160.0], [], 1000, "The last evaluation gave -160.0; best: -100.0 at step 1,000 (--checkpoint=best)"),
+        ([96.2, 96.2], [], 1000, "The last evaluation gave 96.2"),
+        ([473.6, 96.2], [], None, "The last evaluation gave 96.2"),  # The checkpoint is missing.
+    ],
+)  # fmt: skip
+def test_the_outcome_of_a_training(scores, returns, best, expected, tmp_path):
+    run = RunDirectory(tmp_path)
+    rows = [{"step": 500, "episode/return": one} for one in returns]
+    for index, score in enumerate(scores):
+        evaluation = {"eval/return_mean": score, "eval/return_std": 1.0, "eval/length_mean": 2.0}
+        rows.append({"step": 1000 * (index + 1), **evaluation})
+    run.metrics_file.write_text("".join(json.dumps({"wall_time": 0, **row}) + "\n" for row in rows))
+    if best:
+        write(run.checkpoints, best, {"a": np.zeros(3)}, best=True)
+    assert outcome(run) == expected
+    if not scores:
+        assert outcome(run, 7.0).startswith("The last evaluation gave 7.0")

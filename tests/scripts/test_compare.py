@@ -125,9 +125,10 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, capfd):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ([], "RUN is required\n--outdir is required"),
-        (["{log}"], "--outdir is required"),
+        ([], r"^RUN is required: .*<logdir>/<time>-<config>.*\n--outdir is required: Folder for "),
+        (["{log}"], "^--outdir is required: Folder for comparison.png"),
         (["--outdir=out"], "RUN is required"),
+        (["--logdir={log}", "--outdir=out"], "RUN is given without an option: agents compare RUN"),
         (["nowhere", "--outdir=out"], "nowhere is not a folder; expected a run's folder such as"),
         (["{log}", "{empty}", "--outdir=out"], "empty has no runs in it; expected a run's folder"),
         (["{log}", "--outdir={file}"], "--outdir=.*file: .*file is not a folder"),

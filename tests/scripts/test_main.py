@@ -1,11 +1,12 @@
 import importlib
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 
 import agents
-from agents.command_line.reports import run
+from agents.command_line.reports import command_line, interpreter, run
 from agents.errors import UsageError
 from agents.scripts.main import COMMANDS, dispatch
 
@@ -41,6 +42,13 @@ def test_help_lists_the_commands(arguments, capsys):
     text = capsys.readouterr().out
     assert text.startswith("usage: agents COMMAND")
     assert all(f"\n  {name} " in text for name in COMMANDS)
+
+
+def test_the_package_is_the_command(capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", [str(Path(agents.__file__).parent / "__main__.py"), "--help"])
+    runpy.run_module("agents", run_name="__main__")
+    assert capsys.readouterr().out.startswith("usage: agents COMMAND")
+    assert command_line("train") == f"{interpreter()} -m agents train"
 
 
 def test_a_command_gets_the_other_arguments(monkeypatch):

@@ -119,7 +119,13 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     [path] = tmp_path.iterdir()
     captured = capsys.readouterr()
     assert str(path) in captured.err and f"-m tensorboard.main --logdir={tmp_path}" in captured.err
-    assert "agents.scripts.visualize" in captured.out and f"--logdir={path}" in captured.out
+    assert "Without --config" not in captured.err
+    [evaluation] = [
+        row for row in read_metrics(path / "metrics.jsonl") if "eval/length_mean" in row
+    ]
+    score = f"The last evaluation gave {evaluation['eval/return_mean']:.1f}, training episodes "
+    assert captured.out.startswith(score)
+    assert captured.out.endswith(f"-m agents.scripts.visualize --logdir={path}\n")
     timestamp = path.name.removesuffix("-cartpole")
     main([f"--logdir={tmp_path}", f"--timestamp={timestamp}", "--steps=800"])
     assert list(tmp_path.iterdir()) == [path]
@@ -127,8 +133,22 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     assert run.load_config().steps == 800 and run.load_config().seed == 5
     assert read_metrics(run.metrics_file)[-1]["step"] == 800
     capsys.readouterr()
-    main([f"--logdir={tmp_path}", f"--timestamp={timestamp}"])
-    assert "Nothing left to do" in capsys.readouterr().out
+    main([f"--logdir={tmp_path}", "--timestamp=latest"])
+    assert capsys.readouterr().out.startswith("Nothing left to do. The last evaluation gave ")
+
+
+@pytest.mark.parametrize(
+    ("env", "others"),
+    [
+        ("CartPole-v1", "for CartPole-v1, take --config=cartpole"),
+        ("MountainCar-v0", "agents train --list shows others"),
+    ],
+)
+def test_without_a_preset_it_says_whose_settings_it_takes(env, others, tmp_path, capsys):
+    settings = {**SMALL, "layers": "4", "steps": 200, "env": env, "logdir": tmp_path}
+    main([f"--{name.replace('_', '-')}={value}" for name, value in settings.items()])
+    note = "Without --config, settings are those of the preset 'default'; "
+    assert f"{note}{others}" in capsys.readouterr().err.splitlines()
 
 
 def test_a_dry_run_shows_what_would_be_trained_and_leaves_nothing(tmp_path, capsys):

@@ -102,6 +102,13 @@ def test_the_averaged_weights(tmp_path):
     assert report["logged"]["return_std"] == row["eval/averaged_return_std"]
 
 
+def test_by_default_it_writes_into_the_folder_of_the_run(run, capsys):
+    main([f"--logdir={run.path.parent}/latest", "--episodes=1"])
+    names = {path.name for path in run.videos.iterdir()}
+    assert names == {"episode-00.mp4", "scores.json", "curves.png"}
+    assert capsys.readouterr().out.startswith("Wrote 1 video, scores.json and curves.png to ")
+
+
 def test_the_best_checkpoint(run, tmp_path):
     report = visualize(run, tmp_path, checkpoint="best")
     scores = {step: logged(run, step)["return_mean"] for step in (1000, 2000, 3000)}
@@ -261,7 +268,8 @@ def errors(arguments, cwd):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--logdir={run}"], "--outdir is required"),
+        (["--outdir=out"], "--logdir is required: Folder of the run"),
+        (["--logdir={run}/latest", "--outdir=out"], "latest: there are no runs in "),
         (["--logdir={log}", "--outdir=out"], "is not a run.*did you mean .*-pendulum"),
         (["--logdir=nowhere", "--outdir=out"], "is not a folder"),
         (

@@ -10,7 +10,7 @@ import pytest
 from agents.errors import UsageError
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory, check_writable
+from agents.storage.run_directory import RunDirectory, check_writable, resolve_run
 
 
 def make_runs(logdir, *names):
@@ -125,6 +125,78 @@ def test_a_folder_of_no_run_is_refused(tmp_path):
     path = tmp_path / "20260131T120000-pendulum"
     run = RunDirectory.of(path)
     assert run.path == path and RunDirectory.of(run) is run
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        (["20260131T120000-pendulum"], "20260131T120000-pendulum"),
+        (["20260201T000000-ant", "20260131T120000-pendulum", "zoo"], "20260201T000000-ant"),
+        # Of the same second.
+        (["20260131T120000-b", "20260131T120000_2-a", "20260131T120000_10-a"], "20260131T120000_10-a"),
+        (["20260131T120000-b", "20260131T120000-a"], "20260131T120000-b"),
+        (["a", "b"], "b"),  # Made by `agents.train(run=...)`.
+    ],
+)  # fmt: skip
+def test_latest_names_the_newest_run(tmp_path, names, newest):
+    make_runs(tmp_path, *names)
+    (tmp_path / "20270101T000000-no_run").mkdir()
+    sweep = tmp_path / "20270101T000000-sweep-pendulum"
+    make_runs(sweep, "trial-0000")
+    (sweep / "settings.yaml").touch()
+    assert RunDirectory.of(tmp_path / "latest").path == tmp_path / newest
+    assert resolve_run(f"{tmp_path}/latest/") == tmp_path / newest
+    assert resolve_run(tmp_path / newest) == tmp_path / newest
+    if newest != "b":
+        assert RunDirectory.existing(tmp_path, "latest").path == tmp_path / newest
+
+
+def test_latest_names_the_newest_run_also_if_it_is_unfinished_or_damaged(tmp_path):
+    make_runs(tmp_path, "20260131T120000-pendulum", "20260201T120000-pendulum")
+    save_checkpoints(RunDirectory(tmp_path / "20260131T120000-pendulum"), 100, best=100)
+    newest = RunDirectory.of(tmp_path / "latest")
+    assert newest.path == tmp_path / "20260201T120000-pendulum"
+    assert "20260201T120000-pendulum: the run has no checkpoint yet" in refused(
+        newest.checkpoint, "last"
+    )
+    newest.config_file.write_text("damaged")
+    assert f"can't read {newest.config_file}" in refused(
+        RunDirectory.of(tmp_path / "latest").load_config
+    )
+
+
+def test_the_latest_of_a_configuration_is_resumed(tmp_path):
+    make_runs(tmp_path, "20260131T120000-pendulum", "20260131T120000-ant", "20260201T120000-ant")
+    for name, expected in (
+        ("pendulum", "20260131T120000-pendulum"),
+        ("ant", "20260201T120000-ant"),
+    ):
+        assert RunDirectory.existing(tmp_path, "latest", name).path.name == expected
+    message = refused(RunDirectory.existing, tmp_path, "latest", "walker")
+    assert message.startswith("--timestamp=latest with --config=walker: no such run in ")
+
+
+def test_latest_without_runs_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert refused(RunDirectory.of, folder / "latest").endswith(
+            f"latest: there are no runs in {folder}"
+        )
+    assert "there are no runs" in refused(RunDirectory.existing, tmp_path, "latest")
+
+
+def test_a_folder_that_is_named_latest_has_precedence(tmp_path):
+    make_runs(tmp_path, "latest", "20260131T120000-pendulum")
+    assert RunDirectory.of(tmp_path / "latest").path == tmp_path / "latest"
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "latest").symlink_to(tmp_path / "20260131T120000-pendulum")
+    assert RunDirectory.of(tmp_path / "logs" / "latest").path == tmp_path / "logs" / "latest"
+    assert RunDirectory.new(tmp_path / "latest", "a").path.parent == tmp_path / "latest"
+
+
+def test_no_new_folder_is_named_latest(tmp_path):
+    message = refused(RunDirectory.new, tmp_path / "latest", "pendulum")
+    assert message.startswith(f"--logdir={tmp_path}/latest: latest names the newest run")
+    assert not list(tmp_path.iterdir())
 
 
 def save_checkpoints(run, *steps, best):
