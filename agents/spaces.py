@@ -87,6 +87,22 @@ def _has_policy(leaf: Leaf) -> bool:
     return 0 not in leaf.shape
 
 
+def check_policy(space: Space, policy: str) -> None:
+    """Raises UnsupportedSpaceError for an action space that the setting `policy` does not fit."""
+    boxes = [leaf for leaf in leaf_spaces(space) if isinstance(leaf, spaces.Box)]
+    if policy != "gaussian" and not boxes:
+        raise UnsupportedSpaceError(
+            f"policy '{policy}' needs actions in a Box, got the action space {space}.\n"
+            "Leave policy out: Discrete, MultiDiscrete and MultiBinary have their own distributions."
+        )
+    unbounded = [box for box in boxes if not box.is_bounded()]
+    if policy in ("squashed_gaussian", "beta") and unbounded:
+        raise UnsupportedSpaceError(
+            f"policy '{policy}' needs finite bounds, got the action space {unbounded[0]}.\n"
+            "Set policy to 'gaussian', or bound the actions with a wrapper (see env_wrappers)."
+        )
+
+
 def flatten(space: Space, value: NestedArray) -> list[NestedArray]:
     """Returns the leaves of an element of `space`, [...], or of a batch of elements, [B, ...].
 

@@ -120,10 +120,11 @@ class EnvBackend(abc.ABC):
         """Raises UnsupportedSpaceError unless there are networks and policies for the spaces."""
         # Here, so that mistakes on the command line are reported before Gymnasium is imported.
         from agents.environments.wrappers.action_mask import check_action_mask
-        from agents.spaces import check_action_space, leaf_spaces
+        from agents.spaces import check_action_space, check_policy, leaf_spaces
 
         leaf_spaces(observation_space)
         check_action_space(action_space)
+        check_policy(action_space, self._config.policy)
         if self._config.action_mask:
             check_action_mask(observation_space, action_space)
 

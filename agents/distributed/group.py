@@ -90,7 +90,9 @@ class Group:
                     self._receive_one(rank, deadline)
                     waiting.discard(rank)
                 if waiting and time.monotonic() >= deadline:
-                    raise self._lost_error(min(waiting), "has not become ready in time")
+                    raise self._lost_error(
+                        min(waiting), "was not ready in time; see --start-timeout"
+                    )
             for connection in others.values():
                 connection.send({"kind": "start"})
         else:
@@ -203,7 +205,7 @@ class Group:
             message = self._meeting.connections[rank].receive_one(deadline - time.monotonic())
         except OSError as error:
             is_late = isinstance(error, TimeoutError) and not error.errno
-            cause = "has not become ready in time" if is_late else _cause(error)
+            cause = "was not ready in time; see --start-timeout" if is_late else _cause(error)
             raise self._lost_error(rank, cause) from None
         if message.get("kind") not in ("ready", "start"):
             self._handle(rank, message)

@@ -178,7 +178,7 @@ def _those_to_start(place: Place, config: Config, come: list[int]) -> list[int]:
         if divides(config, count):
             return come[: count - 1]
     raise UsageError(
-        f"learner {missing[0]} has not come within {config.start_timeout:g} s "
+        f"learner {missing[0]} did not join within {config.start_timeout:g} s "
         f"({len(come) + 1} of {place.num_learners} are there)\n"
         f"it has to reach {place.chief} with the same key; see --start-timeout"
     )

@@ -19,7 +19,7 @@ from agents.environments.action_bounds import center_and_scale, far_from_unit
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config import Config
 from agents.settings.entry_points import call, load_function
-from agents.spaces import check_action_space, leaf_spaces
+from agents.spaces import check_action_space, check_policy, leaf_spaces
 from agents.types import Space
 
 _GAUSSIAN = (ParametricGaussian, ParametricSquashedGaussian)
@@ -42,6 +42,7 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
         message names the space.
     """
     check_action_space(space)
+    check_policy(space, config.policy)
     distributions = [_leaf_distribution(leaf, config) for leaf in leaf_spaces(space)]
     if config.noise_correlation and not all(isinstance(one, _GAUSSIAN) for one in distributions):
         raise UnsupportedSpaceError(
@@ -68,11 +69,6 @@ def _leaf_distribution(
     if config.policy == "gaussian":
         scaled = scaled_dimensions(space, config.scale_actions)
         return ParametricGaussian(space, initial_log_std, config.state_dependent_std, scaled)
-    if not space.is_bounded():
-        raise UnsupportedSpaceError(
-            f"policy '{config.policy}' needs finite bounds, got the action space {space}.\n"
-            "Set policy to 'gaussian', or bound the actions with a wrapper (see env_wrappers)."
-        )
     if config.policy == "beta":
         return ParametricBeta(space)
     return ParametricSquashedGaussian(space, initial_log_std, config.state_dependent_std)

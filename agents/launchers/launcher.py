@@ -150,7 +150,7 @@ class LocalProcess:
             else:
                 self.loss = Loss(*json.loads(line))
         if code is None and self._monitor.is_silent and not self.failure:
-            self.failure = f"has not answered for {self._limit:g} s"
+            self.failure = f"did not answer for {self._limit:g} s; see --start-timeout"
             self.kill()
         # Its interpreter gives no signs of life while it ends, which takes long on a busy machine.
         return 0 if self._is_done and code == -signal.SIGKILL else code

@@ -69,7 +69,7 @@ def test_a_chief_that_fails_before_it_is_ready_ends_all_others(kind):
 def test_who_does_not_get_ready_is_named(kind):
     with groups(kind, 3, starts=False, start_timeout=0.5) as made:
         error, _ = together(made[0].start, lambda: made[1]._meeting.connections[0].send(READY))
-        check_lost([error], 2, "has not become ready in time")
+        check_lost([error], 2, "was not ready in time; see --start-timeout")
 
 
 def test_a_chief_that_does_not_get_ready_is_named():
@@ -78,7 +78,7 @@ def test_a_chief_that_does_not_get_ready_is_named():
         [error] = together(made[1].start)
         # The chief may take as long to prepare, and then waits for others.
         assert 0.6 <= time.monotonic() - start < 3
-        check_lost([error], 0, "has not become ready in time")
+        check_lost([error], 0, "was not ready in time; see --start-timeout")
 
 
 def test_who_does_not_join_the_ring_is_lost():

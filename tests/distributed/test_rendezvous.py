@@ -214,7 +214,7 @@ def test_a_learner_that_does_not_come_is_named():
     )
     assert 0.5 < time.monotonic() - start < 3
     assert isinstance(outcome, UsageError) and len(str(outcome).splitlines()) <= 3
-    assert "learner 2 has not come within 0.6 s (2 of 4 are there)" in str(outcome)
+    assert "learner 2 did not join within 0.6 s (2 of 4 are there)" in str(outcome)
     assert f"has to reach {place.chief} with the same key; see --start-timeout" in str(outcome)
     assert isinstance(other, UsageError)
     assert f"has ended: {str(outcome).splitlines()[0]}" in str(other)

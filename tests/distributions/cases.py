@@ -20,7 +20,7 @@ CASES = [
     (BOX, "gaussian", ParametricGaussian),
     (BOX, "squashed_gaussian", ParametricSquashedGaussian),
     (BOX, "beta", ParametricBeta),
-    (spaces.Discrete(3), "beta", ParametricCategorical),
+    (spaces.Discrete(3), "gaussian", ParametricCategorical),
     (spaces.MultiDiscrete([2, 3]), "gaussian", ParametricMultiCategorical),
     (spaces.MultiBinary(3), "gaussian", ParametricBernoulli),
     (NESTED, "squashed_gaussian", ParametricJoint),

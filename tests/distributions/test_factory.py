@@ -51,6 +51,35 @@ def test_bounded_policies_need_bounds(policy, space):
         make_action_distribution(whole, load_config("default"))
 
 
+DISCRETE = spaces.Discrete(2)
+MULTI_DISCRETE = spaces.MultiDiscrete([2, 3])
+MULTI_BINARY = spaces.MultiBinary(2)
+
+
+@pytest.mark.parametrize("policy", ["squashed_gaussian", "beta", "my_module:my_function"])
+@pytest.mark.parametrize(
+    "space",
+    [
+        DISCRETE,
+        MULTI_DISCRETE,
+        MULTI_BINARY,
+        spaces.Tuple((DISCRETE, MULTI_BINARY)),
+        spaces.Dict(a=spaces.Dict(b=MULTI_DISCRETE), c=DISCRETE),
+    ],
+    ids=str,
+)
+def test_policies_of_boxes_are_refused_without_a_box(policy, space):
+    with pytest.raises(UnsupportedSpaceError) as caught:
+        make_action_distribution(space, load_config("default", policy=policy))
+    first, second = str(caught.value).splitlines()
+    assert first == f"policy '{policy}' needs actions in a Box, got the action space {space}."
+    assert second.startswith("Leave policy out")
+    make_action_distribution(space, load_config("default"))
+    if ":" not in policy:
+        mixed = spaces.Dict(a=space, b=BOX)
+        make_action_distribution(mixed, load_config("default", policy=policy))
+
+
 @pytest.mark.parametrize("space", [spaces.Box(0, 9, (2,), np.int32), spaces.Text(3)], ids=str)
 def test_errors_name_unsupported_spaces(space):
     with pytest.raises(UnsupportedSpaceError) as caught:

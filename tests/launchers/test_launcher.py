@@ -253,7 +253,7 @@ def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, co
     while process.poll() is None:
         time.sleep(0.05)
     assert process.poll() == code
-    assert process.failure == "has not answered for 1.5 s"
+    assert process.failure == "did not answer for 1.5 s; see --start-timeout"
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.03, 0.05, 0.07, 0.1])

@@ -125,6 +125,19 @@ EARLY = [
     ([*LINE, "--network=bad_module:absent"], "absent"),
     ([*LINE, "--network=natur"], "nature"),
     (["--env-backend=tf", "--env=Hopper-v5"], "Hopper-v5"),
+    (["--env=highway-v0"], "my_module:highway-v0"),
+    (["--env-kwargs={g:9}"], "with a space after the colon"),
+    (["--reset-options={a: {g:9}}"], "with a space after the colon"),
+    (["--config=CartPole-v1"], "give an environment as env"),
+    (["--callback=mine"], "agents.train"),
+    (["--tensorboard-log=logs"], "--logdir"),
+    (["--timestamp=latest"], "no such run"),
+    (["--logdir=latest"], "--timestamp=latest"),
+    ([*LINE, "--policy=beta"], "finite bounds"),
+    ([*LINE, "--policy=squashed_gaussian"], "finite bounds"),
+    (["--env=CartPole-v1", "--policy=beta", *SMALL], "Discrete(2)"),
+    (["--env=CartPole-v1", "--policy=squashed_gaussian", *SMALL], "Discrete(2)"),
+    (["--env=CartPole-v1", "--policy=bad_module:raises", *SMALL], "Discrete(2)"),
 ]  # fmt: skip
 # TensorFlow must be loaded to know.
 LATE = [
@@ -135,7 +148,6 @@ LATE = [
     ([*LINE, "--network=bad_module:returns_text"], "str"),
     ([*LINE, "--network=bad_module:returns_matrices"], "[N, F]"),
     ([*LINE, "--network=nature"], "images"),
-    ([*LINE, "--policy=beta"], "finite bounds"),
     (["--env=CartPole-v1", "--noise-correlation=0.5", *SMALL], "noise_correlation"),
     (["--env-backend=tf", "--env-kwargs={\"incline\": 1}"], "incline"),
 ]  # fmt: skip
@@ -145,6 +157,7 @@ VISUALIZE = [
     (["--logdir=logs", "--outdir="], "--outdir"),
     (["--logdir=absent", "--outdir=videos"], "not a folder"),
     (["--logdir=.", "--outdir=videos"], "config.yaml"),
+    (["--logdir=logs/latest"], "there are no runs"),
     (["--logdir=run", "--outdir=videos"], "no checkpoint"),
     (["--logdir=run", "--outdir=videos", "--episodes=0"], "--episodes"),
     (["--logdir=run", "--outdir=videos", "--checkpoint="], "--checkpoint"),
