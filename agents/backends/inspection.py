@@ -28,9 +28,11 @@ def inspect(config: Config, num_steps: int) -> Inspection:
         config.max_episode_steps,
         config.action_repeat,
         config.env_wrappers,
+        config.action_mask,
         reset_options=config.reset_options,
     )
-    inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, num_steps, config.seed)
+    settings = num_steps, config.seed, config.reset_options, config.action_mask
+    inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, *settings)
     return inspection
 
 

@@ -45,6 +45,79 @@ class Raises(Far):
     def step(self, action):
         raise OSError("no such device")
 
+class SlightlyOut(Far):
+    def _observe(self):
+        return super()._observe() * np.float32(1.01)
+
+class OutOfIntegers(Far):
+    observation_space = spaces.Box(0, 9, (1,), np.int32)
+
+    def _observe(self):
+        return np.full(1, 10, np.int32)
+
+class OtherShape(Far):
+    def _observe(self):
+        return np.zeros(2, np.float32)
+
+class Huge(Far):
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+
+    def _observe(self):
+        return super()._observe().astype(np.float64) * 1e200
+
+class Reused(Far):
+    _buffer = np.zeros(1, np.float32)
+
+    def _observe(self):
+        self._buffer[:] = super()._observe()
+        return self._buffer
+
+class OneStep(Far):
+    def step(self, action):
+        return self._observe(), float(action[0]), True, False, {}
+
+class OneStepTruncated(Far):
+    def step(self, action):
+        return self._observe(), float(action[0]), False, True, {}
+
+class NeedsOptions(Far):
+    def reset(self, *, seed=None, options=None):
+        self._level = options["world"]["level"]
+        return super().reset(seed=seed)
+
+class ConstantReward(Far):
+    def step(self, action):
+        observ, _, *rest = super().step(action)
+        return observ, 1.0, *rest
+
+class NoOptions(Far):
+    def reset(self, *, seed=None):
+        return super().reset(seed=seed)
+
+class Masked(Far):
+    action_space = spaces.Discrete(3)
+    masks = [np.array([1, 0, 0], np.int8), np.array([0, 1, 0], np.int8)]
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"action_mask": self.masks[0]}
+
+    def step(self, action):
+        assert action == self._steps % 2, "an invalid action"
+        observ, _, *rest, info = super().step([self.np_random.normal()])
+        return observ, self.np_random.normal(), *rest, {"action_mask": self.masks[self._steps % 2]}
+
+class MaskedChoices(Masked):
+    action_space = spaces.MultiDiscrete([3, 2])
+    masks = [np.array([1, 0, 0, 0, 1], np.int8), np.array([0, 1, 0, 0, 1], np.int8)]
+
+    def step(self, action):
+        assert action[1] == 1, "an invalid action"
+        return super().step(action[0])
+
+class NoMaskInSteps(Masked):
+    def step(self, action):
+        return *super().step(0 * action + self._steps % 2)[:4], {}
+
 def not_in_workers():
     if os.getpid() != int(os.environ["CHECKING_PID"]):
         raise OSError("not in a worker")
@@ -73,6 +146,46 @@ def test_an_environment_of_gymnasium(capsys):
     assert "  time limit    200 steps" in lines
     assert any(line.startswith("  episodes      2 ended, after 200 to 200 steps") for line in lines)
     assert any("steps/s" in line for line in lines)
+
+
+NEEDS = ["NeedsOptions", "--reset-options={world: {level: 3}}"]
+MASKED = "warning: the infos hold an action_mask, which training ignores"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["Far"], 0, "Nothing to change."),
+        (["OneStep"], 0, "Nothing to change."),
+        (["OneStepTruncated"], 0, "Nothing to change."),
+        (NEEDS, 0, "Nothing to change."),
+        (["SlightlyOut"], 0, "warning: the environment returned "),
+        (["Reused"], 0, "Nothing to change."),
+        (["ConstantReward"], 0, "warning: the reward was 1 in all 100 random steps"),
+        (["Masked"], 0, MASKED),
+        (["Masked", "--action-mask=true"], 0, "Nothing to change."),
+        (["MaskedChoices"], 0, MASKED),
+        (["MaskedChoices", "--action-mask=true"], 0, "Nothing to change."),
+        (["Wrong"], 1, "error: the environment returned nan"),
+        (["OutOfIntegers"], 1, "error: the environment returned 10 at [0] in an observation of"),
+        (["OtherShape"], 1, "error: the environment returned "),
+        (["Huge"], 1, "too large for float32, which networks take"),
+        (["NeedsOptions"], 2, "TypeError: 'NoneType' object is not subscriptable"),
+        (["NoOptions"], 2, "TypeError: "),
+        (["NoMaskInSteps", "--action-mask=true"], 2, "must hold 'action_mask'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_only_what_training_does_not_bear_is_an_error(arguments, code, problem, module, capsys):
+    try:
+        run(main, [f"{module}:{arguments[0]}", "--random-steps=100", *arguments[1:]])
+        assert code == 0
+    except SystemExit as end:
+        assert end.code == code
+    printed = capsys.readouterr()
+    assert problem in printed.out + printed.err
+    assert ("error: " in printed.out) == (code == 1)
+    assert ("error: " in printed.err) == (code == 2)
 
 
 def test_warnings_end_with_success(module, capsys):

@@ -11,6 +11,7 @@ from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.learnability import (
     check_actions,
     check_episodes,
+    check_masks,
     check_observations,
     check_rewards,
 )
@@ -19,7 +20,7 @@ from agents.environments.inspection.rules import check_interface, check_seeds
 from agents.spaces import leaf_spaces
 
 if TYPE_CHECKING:
-    from agents.types import Env, EnvConstructor, Space
+    from agents.types import Env, EnvConstructor, Options, Space
 
 
 class Inspection(NamedTuple):
@@ -40,13 +41,21 @@ class Inspection(NamedTuple):
     findings: list[Finding]
 
 
-def inspect_env(make: EnvConstructor, num_steps: int = 1000, seed: int = 0) -> Inspection:
+def inspect_env(
+    make: EnvConstructor,
+    num_steps: int = 1000,
+    seed: int = 0,
+    reset_options: Options | None = None,
+    action_mask: bool = False,
+) -> Inspection:
     """Inspects the environments that a function makes.
 
     Args:
       make: Makes an environment; called several times.
       num_steps: Random steps to take.
       seed: Seed of the environment and the actions.
+      reset_options: Options that `make` gives to every reset, for Gymnasium's checker.
+      action_mask: Whether the policy takes the environment's action masks.
 
     Raises:
       UnsupportedSpaceError: A space is not made of arrays.
@@ -56,7 +65,7 @@ def inspect_env(make: EnvConstructor, num_steps: int = 1000, seed: int = 0) -> I
         observation_space, action_space = env.observation_space, env.action_space
         leaf_spaces(observation_space), leaf_spaces(action_space)
         time_limit = find_time_limit(env)
-        findings = check_interface(env.unwrapped)
+        findings = check_interface(env.unwrapped, reset_options or {})
         findings += check_actions(action_space)
         steps = None
         try:
@@ -71,6 +80,7 @@ def inspect_env(make: EnvConstructor, num_steps: int = 1000, seed: int = 0) -> I
         findings += check_observations(observation_space, steps)
         findings += check_rewards(steps)
         findings += check_episodes(time_limit, steps)
+        findings += [] if action_mask else check_masks(steps)
     findings = sorted(findings, key=lambda finding: not finding.is_error)
     return Inspection(observation_space, action_space, time_limit, steps, findings)
 

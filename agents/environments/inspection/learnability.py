@@ -11,6 +11,7 @@ from gymnasium import spaces
 from agents.environments.action_bounds import far_from_unit
 from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.random_steps import RandomSteps
+from agents.environments.wrappers.action_mask import KEY
 from agents.spaces import exceeds_float32, leaf_paths, leaf_spaces
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ def check_episodes(time_limit: int | None, steps: RandomSteps) -> list[Finding]:
             "--max-episode-steps=1000 cuts episodes, so that evaluations end",
         )
     ]
+
+
+def check_masks(steps: RandomSteps) -> list[Finding]:
+    """Checks that there are no action masks, where the policy does not take them."""
+    if not steps.masked:
+        return []
+    problem = f"the {steps.masked} hold an {KEY}, which training ignores"
+    return [Finding(False, problem, "--action-mask=true lets the policy take valid actions only")]
 
 
 def _named_leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:

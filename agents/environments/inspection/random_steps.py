@@ -31,6 +31,7 @@ class RandomSteps(NamedTuple):
       reset_seconds: Median time of a reset.
       outside: The first number of each part of observations that was out of bounds, in words that
         begin with "returned".
+      masked: What held action masks: "infos", "observations", or nothing.
     """
 
     scales: list[Scale]
@@ -40,6 +41,7 @@ class RandomSteps(NamedTuple):
     step_seconds: float
     reset_seconds: float
     outside: list[str]
+    masked: str
 
 
 def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
@@ -58,7 +60,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
     step_seconds: list[float] = []
     reset_seconds: list[float] = []
     given_seed: int | None = seed
-    begins = True
+    begins, masked = True, ""
     while len(rewards) < num_steps:
         if begins:
             start = time.perf_counter()
@@ -66,6 +68,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             reset_seconds.append(time.perf_counter() - start)
             _add(scales, _checked(check, observ))
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
+        masked = masked or ("observations" if _observes_mask(observ) else "infos" * (KEY in info))
         action = sample_action(env.action_space, observ, info)
         start = time.perf_counter()
         observ, reward, terminated, truncated, info = env.step(action)
@@ -79,15 +82,23 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             returns.append(sum_of_rewards)
             begins = True
     medians = float(np.median(step_seconds)), float(np.median(reset_seconds))
-    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians, outside)
+    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians, outside, masked)
 
 
 def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
-    """Samples a valid action; an action mask of a Discrete space counts."""
-    masks = observ if isinstance(observ, dict) and KEY in observ else info
-    if KEY in masks and isinstance(space, spaces.Discrete):
-        return space.sample(mask=np.asarray(masks[KEY], np.int8))
-    return space.sample()
+    """Samples an action that is valid by the action mask of a Discrete or MultiDiscrete space."""
+    mask = (observ if _observes_mask(observ) else info).get(KEY)
+    if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return space.sample()
+    parts = mask if isinstance(mask, list | tuple) else [mask]  # One for each choice, or for all.
+    joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
+    if isinstance(space, spaces.Discrete):
+        return space.sample(mask=joined)
+    return space.sample(mask=tuple(np.split(joined, np.cumsum(space.nvec)[:-1])))
+
+
+def _observes_mask(observ: NestedArray) -> bool:
+    return isinstance(observ, dict) and KEY in observ
 
 
 def _checked(check: DataCheck, observ: NestedArray) -> Leaves:

@@ -12,37 +12,48 @@ from gymnasium.utils.env_checker import check_env
 from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.random_steps import sample_action
 from agents.environments.wrappers.action_mask import KEY
+from agents.environments.wrappers.reset_options import ResetOptions
 from agents.spaces import flatten
 
 if TYPE_CHECKING:
-    from agents.types import Env, EnvConstructor
+    from agents.types import Env, EnvConstructor, Options
+
+# In findings of Gymnasium's checker that other checks of this package make, about bounds and seeds, or
+# that are right for training: episodes of one step, and reset options around the environment.
+_LEFT_OUT = ("Box", "space", "Casting", "eterministic", "after 1 step", "unwrapped version")
 
 # Steps after which episodes that start from the same seed are taken for equal.
 _COMPARED_STEPS = 200
 
 
-def check_interface(env: Env) -> list[Finding]:
+def check_interface(env: Env, reset_options: Options) -> list[Finding]:
     """Runs Gymnasium's checker on an environment without wrappers.
 
-    Not where actions are masked: it takes any action. What it says of seeds and of bounds is left to
-    `check_seeds` and to what bounds do to learning.
+    Nothing that it finds stops training by itself: environments that can't be trained on fail in
+    random steps, too. It is not asked where actions are masked, as it takes any action.
+
+    Args:
+      env: The environment.
+      reset_options: What every reset gets.
     """
     advice = "see gymnasium.farama.org, Make your own custom environment"
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            observ, info = env.reset(seed=0)
+            checked = ResetOptions(env, reset_options) if reset_options else env
+            observ, info = checked.reset(seed=0)
             if KEY in info or (isinstance(observ, dict) and KEY in observ):
                 return []
-            check_env(env, skip_render_check=True, skip_close_check=True)
+            check_env(checked, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # Of its assertions, or of the environment.
-            reason = " ".join(str(error).split()) or type(error).__name__
-            if reason.startswith("Deterministic"):
-                return []
-            return [Finding(True, f"Gymnasium's checker: {reason}", advice)]
-    texts = dict.fromkeys(_without_prefix(str(warning.message)) for warning in caught)
-    kept = [text for text in texts if not any(word in text for word in ("Box", "space", "Casting"))]
-    return [Finding(False, f"Gymnasium's checker: {text}", advice) for text in kept]
+            texts.append(" ".join(str(error).split()) or type(error).__name__)
+    texts += [_without_prefix(str(warning.message)) for warning in caught]
+    return [
+        Finding(False, f"Gymnasium's checker: {text}", advice)
+        for text in dict.fromkeys(texts)
+        if not any(words in text for words in _LEFT_OUT)
+    ]
 
 
 def check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
