@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from agents.analysis.score_statistics import bootstrap_interval, interquartile_mean
+from agents.analysis.score_statistics import bootstrap_interval
 from results.learning_curves import short_steps
 from results.published import PROTOCOLS, SOURCES, Figure
 from results.rows import ComparedRow, task_of
@@ -18,9 +19,10 @@ HEADER = """\
 
 Returns of 20 episodes with deterministic actions, of several seeds; written by `scripts/results.py`.
 
-- **last**: the last checkpoint's, as the interquartile mean over seeds (of fewer than four, the mean) with its 95 %
-  bootstrap interval. Targets are compared with the mean, which the sections have.
-- **best**: the mean of each seed's best evaluation. It is chosen by the episodes that it is scored on.
+Returns are means over seeds; `agents train --list` shows those of **last**, and targets are compared with them.
+
+- **last**: the last checkpoint's, with the 95 % bootstrap interval of the mean.
+- **best**: that of each seed's best evaluation. It is chosen by the episodes that it is scored on.
 - **avg**: with the weights averaged over the last updates, for runs with `average_decay`.
 - **min**: wall-clock minutes of one run, from the start of its process to its exit, with as many runs at a time as its
   command says.
@@ -86,7 +88,7 @@ def _cells(label: str, row: ComparedRow) -> list[str]:
         short_steps(row["steps"]),
         str(len(row["returns"])),
         f"{row['seconds'] / 60:.1f}" if row["seconds"] else "",
-        _interval(row["returns"]),
+        _last(row),
         _short(_best(row)),
         _short(float(np.mean(averaged))) if averaged else "",
         f"{target.mean:g}" if target else "",
@@ -144,20 +146,21 @@ def _returns(row: ComparedRow) -> list[str]:
     return lines
 
 
-def _interval(returns: Sequence[float]) -> str:
-    """Returns the interquartile mean of the seeds' returns [S], and its 95 % interval."""
-    scores = np.array(returns)
-    middle = _short(float(interquartile_mean(scores)))
-    if len(scores) < 2:
-        return middle
-    low, high = bootstrap_interval(scores)
-    return f"{middle} [{_short(low)}, {_short(high)}]"
+def _last(row: ComparedRow) -> str:
+    """Returns the mean over seeds of the last evaluation, and its 95 % interval."""
+    mean = _short(row["mean"])
+    if len(row["returns"]) < 2:
+        return mean
+    low, high = bootstrap_interval(np.array(row["returns"]), functools.partial(np.mean, axis=-1))
+    return f"{mean} [{_short(low)}, {_short(high)}]"
 
 
 def _best(row: ComparedRow) -> float:
-    """Returns the mean of each seed's best evaluation; of old rows, of the last one."""
-    curves = row["curves"]["returns"] if "curves" in row else [[one] for one in row["returns"]]
-    return float(np.mean([max(curve) for curve in curves]))
+    """Returns the mean over seeds of the best evaluation; of old rows, of the last one."""
+    curves = row["curves"]["returns"] if "curves" in row else [[] for _ in row["returns"]]
+    pairs = zip(curves, row["returns"], strict=True)
+    bests = [max([last, *curve[:-1]]) for curve, last in pairs]
+    return max(float(np.mean(bests)), row["mean"])  # The returns of a row are rounded.
 
 
 def _short(number: float) -> str:

@@ -53,7 +53,9 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+# Without the command `python -m agents`, which is above all rooms.
+PATHS = sorted(set(ROOT.rglob("*.py")) - {ROOT / "__main__.py"})
+MODULES = {module_name(path): path for path in PATHS}
 PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
 
 

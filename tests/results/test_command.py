@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 
 import gymnasium
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 
 import agents
+from agents.analysis.preset_table import EXPECTED, preset_table
 from agents.deployment.space_json import save_spaces
 from agents.errors import UsageError
 from agents.storage.checkpoint_files import write
@@ -94,6 +96,41 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
         assert sentence in text.splitlines()
     assert "1 of 1 targets are reached. None is missed." in text
     assert "![Learning curves of pendulum](results/pendulum.png)" in text
+
+
+def test_means_are_shown_everywhere(monkeypatch, tmp_path):
+    """Of an outlier, too, where the interquartile mean of the last would be above the best."""
+    for seed, last in enumerate([-150.0, -151.0, -152.0, -153.0, -900.0]):
+        write_run(tmp_path, "pendulum", "pendulum", [-1200.0] * 9 + [last], seed)
+    _, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=5", "--at-once=1")
+    [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
+    last, best = (cell.split() for cell in line.split("|")[5:7])
+    assert last[0] == best[0] == "-301.2" and "-900" not in last[1]
+    assert "Pendulum-v1, 100,000 steps: -301.2 ± " in text
+    assert (
+        json.loads((tmp_path / "configs" / "expected.json").read_text())["pendulum"]["return"]
+        == -301.2
+    )
+
+
+def test_results_agree_with_each_other():
+    """RESULTS.md, its sections, results.json, and `train --list` show the same returns."""
+    table = json.loads((command.ROOT / "results" / "results.json").read_text())
+    text = (command.ROOT / "RESULTS.md").read_text()
+    lines = {found[1]: found[0] for found in re.finditer(r"^\| \[(\w+)\].*$", text, re.MULTILINE)}
+    listed = {line.split()[0]: line.split()[4] for line in preset_table() if len(line.split()) == 6}
+    expected = json.loads(EXPECTED.read_text())
+    assert set(lines) == set(table)
+    for label, row in table.items():
+        cells = [cell.strip() for cell in lines[label].split("|")]
+        last, best = float(cells[5].split()[0]), float(cells[6])
+        mean = np.mean(row["returns"])
+        assert last == pytest.approx(mean, abs=0.51 if abs(mean) >= 1000 else 0.051), label
+        assert best >= last, label
+        decimals = 1 if abs(mean) >= 2 else 2
+        assert f"{row['env']}, {row['steps']:,} steps: {row['mean']:.{decimals}f}" in text
+        if label in expected:
+            assert float(listed[label]) == round(row["mean"], 1)
 
 
 def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
