@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Mapping
@@ -151,7 +150,7 @@ def _last(row: ComparedRow) -> str:
     mean = _short(row["mean"])
     if len(row["returns"]) < 2:
         return mean
-    low, high = bootstrap_interval(np.array(row["returns"]), functools.partial(np.mean, axis=-1))
+    low, high = bootstrap_interval(np.array(row["returns"]), lambda scores: scores.mean(axis=-1))
     return f"{mean} [{_short(low)}, {_short(high)}]"
 
 
