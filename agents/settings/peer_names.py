@@ -83,6 +83,7 @@ PEER_NAMES = {
     "observation_preprocessor": "normalize_observ",
     "output_dir": "logdir",
     "policy_layers": "layers",
+    "preset": "config",
     "presets": "list",
     "ratio_clip": "clip_ratio",
     "resume": "timestamp",

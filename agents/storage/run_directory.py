@@ -93,13 +93,8 @@ class RunDirectory:
             with modules only the end is used; characters that shells know become underscores.
 
         Raises:
-          UsageError: `logdir` is not writable, or is no folder but named `latest`.
+          UsageError: `logdir` is not writable.
         """
-        if Path(logdir).name == LATEST and not os.path.lexists(logdir):
-            raise UsageError(
-                f"--logdir={logdir}: {LATEST} names the newest run of a folder of runs\n"
-                f"give the folder, and --timestamp={LATEST} to resume that run"
-            )
         check_writable(logdir, "--logdir")
         missing = [path for path in (Path(logdir), *Path(logdir).parents) if not path.exists()]
         parts, taken = [_file_name(name) for name in names], 0
@@ -417,12 +412,20 @@ def _names(files: list[CheckpointFile]) -> str:
 
 
 def check_writable(folder: str | Path, option: str) -> None:
-    """Raises a UsageError if `folder` can't be created or written to; `option` names it."""
+    """Raises a UsageError if `folder` can't be created or written to; `option` names it.
+
+    No folder named `latest` is created: it would hide the newest run, see `resolve_run`.
+    """
     existing = Path(folder).absolute()
     while not existing.exists():
         if existing.is_symlink():
             raise UsageError(
                 f"{option}={folder}: {existing} is a link to {existing.readlink()}, which does not exist"
+            )
+        if existing.name == LATEST:
+            raise UsageError(
+                f"{option}={folder}: {LATEST} names the newest run, no folder that can be created\n"
+                f"choose another folder; --timestamp={LATEST} of agents train resumes that run"
             )
         existing = existing.parent
     if not existing.is_dir():

@@ -196,6 +196,8 @@ def test_a_folder_that_is_named_latest_has_precedence(tmp_path):
 def test_no_new_folder_is_named_latest(tmp_path):
     message = refused(RunDirectory.new, tmp_path / "latest", "pendulum")
     assert message.startswith(f"--logdir={tmp_path}/latest: latest names the newest run")
+    message = refused(check_writable, tmp_path / "latest" / "videos", "--outdir")
+    assert message.startswith(f"--outdir={tmp_path}/latest/videos: latest names the newest run")
     assert not list(tmp_path.iterdir())
 
 
