@@ -35,9 +35,10 @@ def lazy_names(
 
     def __getattr__(name: str) -> object:
         if name not in homes:
-            suggestion = "" if name.startswith("_") else hint(name, homes)
-            if importlib.util.find_spec(f"{package}.{name}"):
-                suggestion = f"; write import {package}.{name}"
+            suggestion = ""
+            if name.isidentifier() and not name.startswith("_"):
+                is_module = importlib.util.find_spec(f"{package}.{name}")
+                suggestion = f"; write import {package}.{name}" if is_module else hint(name, homes)
             raise AttributeError(f"module '{package}' has no attribute '{name}'{suggestion}")
         with _no_start_up_messages():
             home = importlib.import_module(homes[name])

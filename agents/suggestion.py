@@ -30,11 +30,14 @@ def did_you_mean(word: str, known: Iterable[str], spelling: Callable[[str], str]
         return ""
     nearest, least = "", (math.inf, math.inf)
     for name in sorted(known):
-        slips = 0 if name.lower().startswith(word) else _slips(word, name.lower())
-        distance = slips, abs(len(name) - len(word))
-        is_near = slips <= max(1, max(len(word), len(name)) // _LETTERS_PER_SLIP)
-        if is_near and distance <= least:
-            nearest, least = name, distance
+        starts = name.lower().startswith(word)
+        difference = abs(len(name) - len(word))
+        bound = max(1, max(len(name), len(word)) // _LETTERS_PER_SLIP)
+        if not starts and difference > bound:
+            continue  # There are as many slips at least.
+        slips = 0 if starts else _slips(word, name.lower())
+        if slips <= bound and (slips, difference) <= least:
+            nearest, least = name, (slips, difference)
     return f"; did you mean {spelling(nearest)}?" if nearest else ""
 
 

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from agents.suggestion import did_you_mean
@@ -67,3 +69,10 @@ def test_known_names_may_be_an_iterator():
 
 def test_without_known_names_there_is_no_suggestion():
     assert did_you_mean("ant", []) == ""
+
+
+def test_long_words_take_no_time():
+    """Files of strangers have them, as names of settings."""
+    before = time.process_time()
+    assert did_you_mean("a" * 100_000, NAMES) == ""
+    assert time.process_time() - before < 1

@@ -61,10 +61,10 @@ def outcome(run: RunDirectory, score: float | None = None) -> str:
     text = f"The last evaluation gave {last:.1f}"
     if returns:
         text += f", training episodes {returns[-1]:.1f}"
-    for step in (file.step for file in find_files(run.checkpoints) if file.is_best):
-        best = logged_scores(run, step)
-        if best and best["return_mean"] > last:
-            text += f"; best: {best['return_mean']:.1f} at step {step:,} (--checkpoint=best)"
+    step = max((file.step for file in find_files(run.checkpoints) if file.is_best), default=0)
+    best = logged_scores(run, step)
+    if best and best["return_mean"] > last:
+        text += f"; best: {best['return_mean']:.1f} at step {step:,} (--checkpoint=best)"
     return text
 
 

@@ -68,7 +68,8 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             reset_seconds.append(time.perf_counter() - start)
             _add(scales, _checked(check, observ))
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
-        masked = masked or ("observations" if _observes_mask(observ) else "infos" * (KEY in info))
+        if _observes_mask(observ) or KEY in info:
+            masked = "observations" if _observes_mask(observ) else "infos"
         action = sample_action(env.action_space, observ, info)
         start = time.perf_counter()
         observ, reward, terminated, truncated, info = env.step(action)
