@@ -254,7 +254,7 @@ def test_a_learner_with_another_key_is_told_what_is_wrong():
         lambda: rendezvous.meet(chief, config(start_timeout=4), 0),
         lambda: rendezvous.meet(place._replace(key=b"another"), config(start_timeout=3), 0),
     )
-    assert "learner 1 has not come" in str(outcome) and "with the same key" in str(outcome)
+    assert "learner 1 did not join" in str(outcome) and "with the same key" in str(outcome)
     assert "within 3 s: has another key" in str(other)
 
 

@@ -226,7 +226,7 @@ def test_leaving_the_loop_saves_the_last_iteration(cartpole, tmp_path):
     del score
     run = RunDirectory(tmp_path / "run")
     assert run.checkpoint("last").name == "step-800"
-    assert [score.step for score in train(small("cartpole"), run.path)] == [1200]
+    assert [score.step for score in train(small("cartpole"), tmp_path / "latest")] == [1200]
 
 
 def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
