@@ -14,7 +14,6 @@ def main() -> None:
     """Runs the command, unless `agents` is another distribution's package."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents", "command_line")
     check_package = runpy.run_path(os.path.join(folder, "installation.py"))["check_package"]
-    sys.path.insert(0, os.getcwd())  # As `python -m` does: modules of users are found there.
     spec = importlib.util.find_spec("agents")
     try:
         check_package(spec.origin if spec else None)

@@ -61,6 +61,9 @@ Words, each with one meaning:
   host           what runs environments for a batch: a worker process, or this process
 """
 
+from agents.command_line import search_path as search_path
+
+# isort: split
 from typing import TYPE_CHECKING
 
 from agents.command_line.installation import check_package

@@ -20,8 +20,29 @@ USAGE_ERROR = 2
 LEARNER_LOST = 75
 
 
+def printable(line: str) -> str:
+    """Returns a line in which no character moves the cursor, colors or hides what a terminal shows.
+
+    Names, values and messages of files and environments may hold such characters.
+    """
+    return "".join(
+        character
+        if character.isprintable() or character == "\t"
+        else character.encode("unicode_escape").decode()
+        for character in line
+    )
+
+
+def printable_lines(text: str) -> str:
+    """Returns a text whose lines are `printable`."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 class UsageError(ValueError):
     """Input that the user can correct. Commands print it in at most three lines and exit with 2."""
+
+    def __str__(self) -> str:
+        return printable_lines(super().__str__())
 
 
 class UnsupportedSpaceError(UsageError):
@@ -96,7 +117,7 @@ class EnvironmentFailure(RuntimeError):
 
     def __str__(self) -> str:
         lines = [str(self.args[0]), self.note, _count_kinds(self.others) if self.others else ""]
-        return "\n".join(filter(None, lines))
+        return printable_lines("\n".join(filter(None, lines)))
 
 
 class EnvironmentRaisedError(EnvironmentFailure):
@@ -132,6 +153,7 @@ class EnvironmentRaisedError(EnvironmentFailure):
         traceback_text = self.traceback_text.rstrip()
         if not traceback_text:
             return super().__str__()
+        traceback_text = printable_lines(traceback_text)
         return f"{super().__str__()}\n\nTraceback of the environment:\n{traceback_text}"
 
     def records(self) -> list[tuple[str, str, int | None, str]]:
@@ -281,5 +303,6 @@ def _frames(traceback_text: str) -> list[list[str]]:
 
 
 def clip(line: str) -> str:
-    """Shortens a line for the console."""
+    """Shortens a line for the console, see `printable`."""
+    line = printable(line)
     return line if len(line) <= MAX_LINE_LENGTH else f"{line[: MAX_LINE_LENGTH - 3]}..."

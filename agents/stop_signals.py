@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
-from agents.errors import EnvironmentFailure
+from agents.errors import EnvironmentFailure, printable
 
 # Seconds for the main thread to leave a section by itself.
 GRACE_SECONDS = 0.4
@@ -309,7 +309,9 @@ class _Watcher:
         """Prints lines without waiting for the locks of streams; the first over a progress bar."""
         clear = "\r\x1b[K" if os.isatty(self._stderr) else ""
         with contextlib.suppress(OSError):
-            os.write(self._stderr, (clear + "".join(f"{line}\n" for line in lines)).encode())
+            os.write(
+                self._stderr, (clear + "".join(f"{printable(line)}\n" for line in lines)).encode()
+            )
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:

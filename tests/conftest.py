@@ -26,6 +26,14 @@ may_draw = training_recorder.may_draw
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _own_state(tmp_path_factory):
+    """Keeps the modules that tests name out of the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _draw_nothing():
     """Leaves out the frame strip at the end of every training, which takes a second."""
     with pytest.MonkeyPatch.context() as patch:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 
 from agents.analysis.comparison import Group
+from agents.errors import printable
 
 
 def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
@@ -17,10 +18,10 @@ def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
         header = ("seeds", "last [95 % interval]", "best", "steps", "minutes", "steps/s", "group")
         rows = [header, *(_row(group) for group in groups if group.env == env)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines.append(f"{env}, interquartile mean of {metric}:")
+        lines.append(printable(f"{env}, interquartile mean of {metric}:"))
         for *cells, label in rows:
             aligned = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
-            lines.append("  ".join(["", *aligned, label]))
+            lines.append(printable("  ".join(["", *aligned, label])))
     return lines
 
 

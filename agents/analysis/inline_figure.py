@@ -7,6 +7,8 @@ import io
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from agents.errors import printable
+
 # Of lines, by color and marker: colors that color-blind people tell apart (Okabe and Ito, 2008,
 # without their yellow, which is faint on white), and markers for those that repeat.
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -38,7 +40,7 @@ class InlineFigure(Figure):
 
 def plain(text: str) -> str:
     """Returns a text that figures show as it is: matplotlib takes dollars for mathematics."""
-    return text.replace("$", r"\$")
+    return printable(text).replace("$", r"\$")
 
 
 def style_panel(panel: Axes, xlabel: str, ticks: int) -> None:

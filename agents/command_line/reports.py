@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from agents import stop_signals
 from agents.command_line.shown_warnings import show_warning
@@ -22,7 +23,9 @@ from agents.errors import (
     NonFiniteError,
     UsageError,
     describe_error,
+    printable_lines,
 )
+from agents.settings import current_folder
 from agents.version import __version__
 
 _MAX_LINES = 9  # Of errors; a run has printed one or two lines before.
@@ -38,6 +41,7 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
     Raises:
       SystemExit: With the exit code of `report_error`, after any of its errors.
     """
+    current_folder.begin_command()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
@@ -73,8 +77,13 @@ def report_error(error: BaseException, *hints: str) -> int:
         lines = describe_error(error, max_lines)
         lines = [f"error: {lines[0] if lines else type(error).__name__}", *lines[1:]]
         lines[1:] = [f"  {line}" for line in lines[1:]]
-    print(*lines, *hints, sep="\n", file=sys.stderr)
+    say(*lines, *hints, file=sys.stderr)
     return exit_code(error)
+
+
+def say(*lines: str, file: TextIO | None = None) -> None:
+    """Prints lines that may hold texts of files or environments, see `printable_lines`."""
+    print(*map(printable_lines, lines), sep="\n", file=file)
 
 
 def exit_code(error: BaseException) -> int:

@@ -6,6 +6,8 @@ import sys
 import warnings
 from typing import TextIO
 
+from agents.errors import printable_lines
+
 
 def show_warning(
     message: Warning | str,
@@ -19,7 +21,7 @@ def show_warning(
 
     The arguments are those of `warnings.showwarning`, which this replaces.
     """
-    text = f"warning: {message}\n"
+    text = f"warning: {message}"
     if category is not UserWarning:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-    print(text, end="", file=file or sys.stderr)
+        text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    print(printable_lines(text), file=file or sys.stderr)

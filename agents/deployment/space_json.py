@@ -2,54 +2,96 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.regular_files import read_regular, write_atomically
+from agents.settings.validation import abbreviate
 from agents.spaces import Bound, leaf_spaces
 
 if TYPE_CHECKING:
     from agents.types import PlainData, Space
 
-# Of files, in bytes, and of Boxes, in numbers: those of a damaged file must not fill the memory.
-_MAX_BYTES = 10**8
-_MAX_SIZE = 2**28
+# Bytes of a file, and of an element of its spaces: a damaged one must not fill the memory.
+_MAX_FILE_BYTES = 2**25
+_MAX_BYTES = 2**27
 
 
 def save_spaces(path: Path, observation_space: Space, action_space: Space) -> None:
-    """Writes the spaces of an environment into a file, unless it holds them already.
+    """Writes the spaces of an environment into a file, with a checksum, unless it holds them.
 
     Raises:
       OSError: It can't be written.
     """
-    data = {
-        "observation_space": space_to_json(observation_space),
-        "action_space": space_to_json(action_space),
-    }
+    data = spaces_to_json(observation_space, action_space)
+    data["sha256"] = _checksum(data)
     content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
-    if not path.exists() or read_regular(path, _MAX_BYTES) != content:
+    if not path.exists() or read_regular(path, _MAX_FILE_BYTES) != content:
         write_atomically(path, content)
 
 
-def load_spaces(path: Path) -> tuple[Space, Space]:
+def load_spaces(path: Path, recorded: Mapping[str, PlainData] | None = None) -> tuple[Space, Space]:
     """Returns the observation space and the action space in a file of `save_spaces`.
 
+    Args:
+      path: The file. If it is missing, the recorded spaces are returned.
+      recorded: What a checkpoint says of them, as `spaces_to_json` returns it, if it does.
+
     Raises:
-      FileNotFoundError: There is no such file.
-      UsageError: It is no regular file, too large, or damaged.
+      FileNotFoundError: There is no such file, and nothing is recorded.
+      UsageError: It is no regular file, too large, damaged, or differs from the checkpoint.
     """
-    text = read_regular(path, _MAX_BYTES)
     try:
-        data = json.loads(text)
+        text: bytes | str = read_regular(path, _MAX_FILE_BYTES)
+    except FileNotFoundError:
+        if not recorded:
+            raise
+        text = json.dumps(recorded)
+    try:
+        data = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
+        for name in ("observation_space", "action_space"):
+            if recorded and json.dumps(recorded[name]) != json.dumps(data[name]):
+                raise ValueError(
+                    f"its {name} is {abbreviate(data[name])}, that of the checkpoint "
+                    f"{abbreviate(recorded[name])}"
+                )
+        if data.pop("sha256", None) not in (None, _checksum(data)):
+            raise ValueError("its checksum is wrong")
         return space_from_json(data["observation_space"]), space_from_json(data["action_space"])
-    except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise UsageError(f"{path} is damaged ({error}); expected the spaces of a run") from None
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UsageError(f"{path} is damaged ({reason}); expected the spaces of a run") from None
+
+
+def spaces_to_json(observation_space: Space, action_space: Space) -> dict[str, PlainData]:
+    """Returns both spaces by name, see `space_to_json`."""
+    return {
+        "observation_space": space_to_json(observation_space),
+        "action_space": space_to_json(action_space),
+    }
+
+
+def _checksum(data: PlainData) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
+
+
+def _distinct(pairs: list[tuple[str, PlainData]]) -> dict[str, PlainData]:
+    """Returns an object of JSON; of equal keys Python would take the last one."""
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def space_to_json(space: Space) -> PlainData:
@@ -100,28 +142,51 @@ def space_from_json(data: PlainData) -> Space:
       ValueError: The data is not of that function.
     """
     try:
+        if _num_bytes(data) > _MAX_BYTES:
+            raise ValueError(f"an element has more than {_MAX_BYTES:,} bytes")
         return _space(data)
     except (AssertionError, AttributeError, KeyError, OverflowError, TypeError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
+def _num_bytes(data: PlainData) -> int:
+    """Returns the bytes of an element, before anything of this size is allocated."""
+    kind = data["type"]
+    if kind == "Dict":
+        return sum(map(_num_bytes, data["spaces"].values()))
+    if kind == "Tuple":
+        return sum(map(_num_bytes, data["spaces"]))
+    if kind not in ("Box", "MultiBinary"):
+        return 0  # As long as the data.
+    shape = data["shape"]
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"a shape of {shape}")
+    size: int = math.prod(shape)
+    return size * (_dtype(data).itemsize if kind == "Box" else 1)
+
+
+def _dtype(data: PlainData) -> np.dtype:
+    """Returns a type of numbers; NumPy knows others, of any size, by strange names."""
+    name = data["dtype"]
+    dtype = np.dtype(name) if isinstance(name, str) else None
+    if dtype is None or dtype.kind not in "biuf" or str(dtype) != name:
+        raise ValueError(f"the type {name!r}, expected one of numbers")
+    return dtype
+
+
 def _space(data: PlainData) -> Space:
     kind = data["type"]
     if kind == "Box":
-        dtype, shape = np.dtype(data["dtype"]), tuple(data["shape"])
-        if math.prod(shape) > _MAX_SIZE:
-            raise ValueError(f"a Box of shape {shape}")
+        dtype, shape = _dtype(data), tuple(data["shape"])
         low = _bound_from_json(data["low"], shape, dtype, missing=-np.inf)
         high = _bound_from_json(data["high"], shape, dtype, missing=np.inf)
         return spaces.Box(low, high, shape, dtype.type)
     if kind == "Discrete":
         discrete = spaces.Discrete(data["n"], start=data["start"])
-        discrete.dtype = np.dtype(data["dtype"])
+        discrete.dtype = _dtype(data)
         return discrete
     if kind == "MultiDiscrete":
-        return spaces.MultiDiscrete(
-            data["nvec"], np.dtype(data["dtype"]).type, start=np.array(data["start"])
-        )
+        return spaces.MultiDiscrete(data["nvec"], _dtype(data).type, start=np.array(data["start"]))
     if kind == "MultiBinary":
         shape = data["shape"]
         return spaces.MultiBinary(shape[0] if len(shape) == 1 else shape)
@@ -147,5 +212,5 @@ def _bound_from_json(
     """Returns the bounds [*shape] of `_bound_to_json`, with a value for missing ones."""
     numbers = np.array(bound, object)
     numbers = np.where(numbers == None, missing, numbers)  # noqa: E711 - Elements, not the array.
-    full: np.ndarray = np.broadcast_to(numbers, shape).astype(dtype)
+    full: np.ndarray = np.broadcast_to(numbers.astype(dtype), shape).copy()
     return full

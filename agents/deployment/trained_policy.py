@@ -15,12 +15,12 @@ from agents.deployment.space_json import load_spaces
 from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.averaged_policy import averaged_variables
-from agents.policies.policy import Policy
+from agents.policies.policy import Policy, check_size
 from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, flatten, pack
 from agents.storage.checkpoint import restore
-from agents.storage.checkpoint_files import AVERAGED
+from agents.storage.checkpoint_files import AVERAGED, find_files
 from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
@@ -215,10 +215,14 @@ def restore_policy(
     config = run.load_config()
     with refusing_modules_in(run.path, run.path.parent):
         check_entry_points(config)
+    path = run.checkpoint(checkpoint)
+    for file in find_files(path.parent):
+        if file.path.with_suffix("") == path:
+            check_size(observation_space, action_space, config, file.num_bytes)
     policy = Policy(observation_space, action_space, config)
     is_averaged = checkpoint == AVERAGED
     variables = averaged_variables(policy) if is_averaged else policy.variables()
-    restore(run.checkpoint(checkpoint), variables)
+    restore(path, variables)
     return policy
 
 
@@ -231,7 +235,7 @@ def run_spaces(run: RunDirectory) -> tuple[Space, Space]:
       UsageError: The file of spaces is damaged, or missing and the environment can't be created.
     """
     try:
-        return load_spaces(run.spaces_file)
+        return load_spaces(run.spaces_file, run.record("spaces"))
     except FileNotFoundError:
         pass
     except OSError as error:

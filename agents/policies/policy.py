@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from agents.distributions.factory import make_action_distribution
+from agents.errors import UsageError
 from agents.learning.normalization import ObservNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.actor_critic import ActorCritic, States
@@ -158,3 +163,47 @@ class Policy:
     def _normalizers(self) -> dict[str, ObservNormalizer]:
         """By the input that they normalize."""
         return {"vector": self.observ_normalizer, f"{CRITIC}vector": self.critic_normalizer}
+
+
+def check_size(
+    observation_space: Space, action_space: Space, config: Config, max_bytes: int
+) -> None:
+    """Checks that a file can hold the weights of a policy, before memory is allocated for them.
+
+    Args:
+      observation_space: See `Policy`.
+      action_space: See `Policy`.
+      config: See `Policy`.
+      max_bytes: Size of the file.
+
+    Raises:
+      UsageError: It is smaller than the weights.
+    """
+    is_own = ":" in config.network  # Its features may be fewer than anything else.
+    inputs = Inputs(
+        observation_space, config.network != "feed_forward", config.action_mask, config.critic_keys
+    )
+    parameters = make_action_distribution(action_space, config).parameters
+    outputs = sum(parameter.size for parameter in parameters if not parameter.independent)
+
+    def least(shapes: dict[str, tuple[int, ...]], layers: Sequence[int], outputs: int) -> int:
+        """A lower bound of the weights from inputs to outputs."""
+        # Convolutions shrink sides to an eighth and a margin, and have 32 filters or more.
+        features = sum(
+            shape[0]
+            if name == "vector"
+            else 32 * max(shape[0] // 8 - 5, 1) * max(shape[1] // 8 - 5, 1)
+            for name, shape in shapes.items()
+        )
+        sizes = [1] if is_own else [features, *layers]
+        sizes += [] if config.recurrent == "none" else [config.recurrent_units] * 2
+        return sum(math.prod(pair) for pair in itertools.pairwise([*sizes, outputs]))
+
+    weights = least(inputs.shapes, config.layers, outputs)
+    if not config.shared_torso:
+        weights += least(inputs.shapes, config.value_layers or config.layers, 1)
+    if 4 * weights > max_bytes:
+        raise UsageError(
+            f"the checkpoint does not fit the configuration: it has {max_bytes:,} bytes, the policy "
+            f"needs {4 * weights:,} or more"
+        )

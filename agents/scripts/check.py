@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from agents import stop_signals
 from agents.backends.inspection import check_in_worker, inspect
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import run
+from agents.command_line.reports import run, say
 from agents.environments.inspection.report import describe, describe_findings
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
@@ -66,8 +66,7 @@ def main(arguments: list[str]) -> None:
         findings = list(inspection.findings)
         if not any(finding.is_error for finding in findings):  # They would be found there, too.
             findings += check_in_worker(config)
-    print(*describe(config.env, inspection), sep="\n")
-    print(*describe_findings(findings), sep="\n")
+    say(*describe(config.env, inspection), *describe_findings(findings))
     if any(finding.is_error for finding in findings):
         raise SystemExit(1)
 

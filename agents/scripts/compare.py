@@ -12,7 +12,7 @@ from agents.analysis.comparison import Group, compare_runs
 from agents.analysis.comparison_table import csv_text, table_lines
 from agents.analysis.run_scores import Axis, RunScores, read_scores
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import run
+from agents.command_line.reports import run, say
 from agents.errors import UsageError, first_line
 from agents.regular_files import write_atomically
 from agents.storage.metrics_file import read_metrics
@@ -64,8 +64,8 @@ def main(arguments: list[str]) -> None:
     runs = _read_runs(_find_runs(options.runs), options.metric)
     groups = compare_runs(runs, options.axis)
     _write(groups, options.metric, outdir)
-    print(*table_lines(groups, options.metric), sep="\n")
-    print(f"Wrote comparison.png and comparison.csv to {outdir}")
+    say(*table_lines(groups, options.metric))
+    say(f"Wrote comparison.png and comparison.csv to {outdir}")
 
 
 def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:

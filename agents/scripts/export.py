@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import run
+from agents.command_line.reports import run, say
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.storage.run_directory import RunDirectory
 
@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> None:
     inputs, outputs = (
         ", ".join(tensor["name"] for tensor in metadata[key]) for key in ("inputs", "outputs")
     )
-    print(f"Wrote the policy of step {metadata['checkpoint_step']:,} to {options.outdir}")
-    print(f"It takes {inputs} and returns {outputs}; policy.json has their shapes")
+    say(f"Wrote the policy of step {metadata['checkpoint_step']:,} to {options.outdir}")
+    say(f"It takes {inputs} and returns {outputs}; policy.json has their shapes")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -29,6 +30,7 @@ from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
+from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory
 from agents.vector.batch_hosts import available_cores
 
@@ -61,6 +63,7 @@ def train_together(
         "command": command,
         "track": options.track,
         "note": note,
+        "is_resumed": options.timestamp is not None,
         "resume_options": [
             f"{option_name(name)}={getattr(options, name)}"
             for name in ("workers", "cluster", "learner_cpus", "learner_gpus")
@@ -226,7 +229,12 @@ def _learn(task: dict[str, Any]) -> None:
             command, track, note = task["command"], task["track"], task["note"]
             train_in_console(config, run_directory, command, track, group, options, note)
             return
-        with passing_signals(group):
+        with contextlib.ExitStack() as stack:
+            if task["is_resumed"]:  # The chief's training does this itself.
+                stack.enter_context(
+                    refusing_modules_in(run_directory.path, run_directory.path.parent)
+                )
+            stack.enter_context(passing_signals(group))
             for _ in train(config, group=group):
                 pass
     except LearnerLostError as error:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.analysis.preset_table import describe_default
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import command_line, interpreter, report_error, run
+from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.errors import JournalError, UsageError
 from agents.scripts.train import look_up, train
 from agents.settings.config import Config
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> None:
     check_installed()
     sweep = _open(options, overrides)
     command = shlex.join([interpreter(), *_arguments(sweep, options.trials)])
-    print(f"Sweep {sweep.path}; join or continue it with: {command}")
+    say(f"Sweep {sweep.path}; join or continue it with: {command}")
     hints = [f"To continue: {command}"]
     try:
         with stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints):
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> None:
     except FAILURES as error:
         raise SystemExit(report_error(error, "The first trials have all failed.", *hints)) from None
     write_reports(sweep)
-    print(*_summary(sweep, options.logdir), sep="\n")
+    say(*_summary(sweep, options.logdir))
 
 
 def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:

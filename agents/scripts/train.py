@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import command_line, interpreter, report_error, run
+from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.deployment.scores import outcome
 from agents.errors import (
     EnvironmentFailure,
@@ -31,7 +31,11 @@ from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.derived import device_of
-from agents.settings.entry_points import check_entry_points, refusing_modules_in
+from agents.settings.entry_points import (
+    check_entry_points,
+    name_modules,
+    refusing_modules_in,
+)
 from agents.settings.peer_names import argument_hint
 from agents.storage.run_directory import RunDirectory, resolve_run
 from agents.sweeps.sweep import trial_run
@@ -215,7 +219,7 @@ def _training(
         if run:
             tensorboard = f"{interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={shlex.quote(str(run.path.parent))}"
-            print(f"Training in {run.path}; {see}", file=sys.stderr)
+            say(f"Training in {run.path}; {see}", file=sys.stderr)
         # What is tracked is kept in any case.
         tracking = run.path if run else Path()
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -295,7 +299,7 @@ def main(arguments: list[str]) -> None:
 
         note = describe_default(config.env)
     if options.dry_run:
-        print(*_dry_run(config), *filter(None, [note]), sep="\n")
+        say(*_dry_run(config), *filter(None, [note]))
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
@@ -349,7 +353,7 @@ def train_in_console(
         raise SystemExit(report_error(error, *written, *hints())) from None
     done = "" if score is not None else "Nothing left to do. "
     where = f"--logdir={shlex.quote(str(run.path))}"
-    print(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
+    say(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
 
 
 def _experiment(
@@ -360,11 +364,15 @@ def _experiment(
     if trial := _trial(options):
         sweep = trial.path.resolve().parent.name
         names = [re.sub("^[^-]*-sweep-", "", sweep), trial.path.name, *last]
-        return trial.load_config(**overrides), None, names
+        name_modules(overrides)
+        config = trial.load_config(**overrides)
+        look_up(config, trial, warns=False)  # Refuses modules that nobody but the trial names.
+        return config, None, names
     if options.timestamp:
         if options.name:
             raise UsageError("--name is for new runs; leave it out to resume one")
         resumed = RunDirectory.existing(options.logdir, options.timestamp, options.config)
+        name_modules(overrides)
         return resumed.load_config(**overrides), resumed, []
     preset = options.config or "default"
     config = load_config(preset, **overrides)

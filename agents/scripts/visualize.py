@@ -17,7 +17,7 @@ from tqdm import tqdm
 from agents import stop_signals
 from agents.backends.backend import make_backend
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import run
+from agents.command_line.reports import run, say
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
@@ -177,8 +177,7 @@ def main(arguments: list[str]) -> None:
             camera=options.camera,
             film=options.film,
         )
-    print(f"Wrote {_files(report, options.film)} to {options.outdir or run.videos}")
-    print(in_words(report))
+    say(f"Wrote {_files(report, options.film)} to {options.outdir or run.videos}", in_words(report))
 
 
 def _files(report: dict[str, PlainData], film: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -15,7 +16,6 @@ from ruamel.yaml.events import (
     AliasEvent,
     CollectionEndEvent,
     CollectionStartEvent,
-    NodeEvent,
     ScalarEvent,
 )
 
@@ -32,8 +32,10 @@ PRESETS = Path(__file__).parents[1] / "presets"
 # The one key of a file that is no setting: a preset whose settings the file changes.
 EXTENDS = "extends"
 
-# Bounds of a file, far beyond any experiment: a few hundred bytes of YAML can stand for gigabytes.
-MAX_BYTES, MAX_VALUES, MAX_DEPTH = 100_000, 10_000, 100
+# Bounds of a file, far beyond any experiment.
+MAX_BYTES, MAX_DEPTH = 100_000, 100
+
+_CHECKSUM = b"# sha256 of the lines above: "  # The last line of a file that training writes.
 
 
 class MissingValueError(MarkedYAMLError):
@@ -88,6 +90,8 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     """Writes all settings to a YAML file, from which `load_config` gives an equal configuration.
 
+    The last line is a checksum, for `has_right_checksum`.
+
     Args:
       config: The experiment.
       path: File to write. An existing one is replaced atomically.
@@ -95,7 +99,22 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     Raises:
       OSError: The file can't be written.
     """
-    write_atomically(Path(path), config_text(config).encode())
+    text = config_text(config).encode()
+    checksum = hashlib.sha256(text).hexdigest().encode()
+    write_atomically(Path(path), text + _CHECKSUM + checksum + b"\n")
+
+
+def has_right_checksum(path: Path) -> bool | None:
+    """Whether a file is as `save_config` wrote it; None if it has no checksum.
+
+    Raises:
+      OSError: It can't be read.
+    """
+    with path.open("rb") as file:
+        text, found, checksum = file.read(MAX_BYTES).rpartition(_CHECKSUM)
+    if not found:
+        return None
+    return hashlib.sha256(text).hexdigest().encode() == checksum.strip()
 
 
 def config_text(config: Config) -> str:
@@ -175,7 +194,7 @@ def read_mapping(path: Path) -> dict[str, PlainData]:
     except (YAMLError, ValueError) as error:
         raise UsageError(f"can't read {path}: {' '.join(str(error).split())}") from None
     except RecursionError:
-        raise UsageError(f"can't read {path}: nested too deeply, or contained in itself") from None
+        raise UsageError(f"can't read {path}: nested too deeply") from None
     if not isinstance(values, dict):
         found = "nothing" if values is None else type(values).__name__
         raise UsageError(f"can't read {path}: expected lines such as 'steps: 100000', got {found}")
@@ -186,50 +205,24 @@ def parse_yaml(text: str) -> object:
     """Returns what YAML stands for, not validated.
 
     Raises:
-      YAMLError: It is not valid YAML.
-      ValueError: It has too many values.
-      RecursionError: It is nested too deeply, or contains itself.
+      YAMLError: It is not valid YAML, or a key in braces has no value.
+      ValueError: It has an alias: a few hundred bytes could stand for gigabytes.
+      RecursionError: It is nested too deeply.
     """
-    _check_expansion(text)
-    return YAML(typ="safe", pure=True).load(text)
-
-
-def _check_expansion(text: str) -> None:
-    """Bounds what YAML stands for, with all aliases replaced, before any of it is built.
-
-    Raises:
-      YAMLError: It is not valid YAML.
-      ValueError: It has too many values.
-      RecursionError: It is nested too deeply, or contains itself.
-    """
-    sizes: dict[str | None, int] = {}  # Numbers of values in nodes by anchor; 0 until their end.
-    open_nodes: list[tuple[CollectionStartEvent, int]] = []  # With the values before each.
-    total, key = 0, ""
+    open_nodes: list[CollectionStartEvent] = []
+    key = ""
     for event in YAML(typ="safe", pure=True).parse(text):
+        if isinstance(event, AliasEvent):
+            raise ValueError(f"it has the alias '*{event.anchor}'; write the value there instead")
         if isinstance(event, CollectionEndEvent):
-            start, before = open_nodes.pop()
-            sizes[start.anchor] = total - before
-        elif isinstance(event, NodeEvent):
-            if isinstance(event, CollectionStartEvent):
-                open_nodes.append((event, total))
-            elif isinstance(event, ScalarEvent):
-                is_empty = not event.value and event.implicit[0]  # Not "".
-                if is_empty and open_nodes and open_nodes[-1][0].flow_style:
-                    raise MissingValueError(key, event.start_mark)
-                key = event.value
-            total += _num_values(event, sizes)
-        if total > MAX_VALUES:
-            raise ValueError(f"it stands for more than {MAX_VALUES:,} values")
+            open_nodes.pop()
+        elif isinstance(event, CollectionStartEvent):
+            open_nodes.append(event)
+        elif isinstance(event, ScalarEvent):
+            is_empty = not event.value and event.implicit[0]  # Not "".
+            if is_empty and open_nodes and open_nodes[-1].flow_style:
+                raise MissingValueError(key, event.start_mark)
+            key = event.value
         if len(open_nodes) > MAX_DEPTH:
             raise RecursionError
-
-
-def _num_values(event: NodeEvent, sizes: dict[str | None, int]) -> int:
-    """Returns how many values a node adds where it begins; remembers its anchor in `sizes`."""
-    if not isinstance(event, AliasEvent):
-        sizes[event.anchor] = 0 if isinstance(event, CollectionStartEvent) else 1
-        return 1
-    size = sizes.get(event.anchor, 1)  # Loading reports one that is undefined.
-    if not size:
-        raise RecursionError
-    return size
+    return YAML(typ="safe", pure=True).load(text)

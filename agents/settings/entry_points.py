@@ -6,21 +6,30 @@ import contextlib
 import importlib
 import importlib.abc
 import os
+import re
 import site
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agents.errors import UsageError
+from agents.settings import current_folder
 from agents.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from agents.settings.config import Config
+
+
+# Settings that name a built-in part, or a function as `my_module:my_function`.
+ENTRY_POINTS = ("algorithm", "network", "policy")
+
+# All settings that may name modules.
+MODULES = (*ENTRY_POINTS, "env", "env_wrappers", "train_wrappers")
 
 
 def import_module(module: str, place: str) -> ModuleType:
@@ -34,19 +43,29 @@ def import_module(module: str, place: str) -> ModuleType:
       UsageError: It was not found, is refused, or its import failed. The message has at most three
         lines.
     """
+    is_runs = any(isinstance(finder, _RefusingFinder) for finder in sys.meta_path)
+    is_hidden = is_runs and not current_folder.is_named(module)
     try:
-        home = importlib.import_module(module)
+        with current_folder.hidden(is_hidden):
+            home = _import(module, searches=not is_hidden)
         _check_imported(module)
+        if not is_runs and current_folder.contains(module):
+            current_folder.remember(module)
         return home
     except RefusedModuleError as error:
         raise UsageError(f"{place}: {error}") from None
     except ModuleNotFoundError as error:
-        if error.name and (module == error.name or module.startswith(f"{error.name}.")):
-            raise UsageError(
-                f"{place} needs the module '{error.name}', which was not found\n"
-                "install it, or run the command in its directory"
-            ) from None
-        raise UsageError(f"{place}: importing '{module}' failed: {error}") from error
+        if not _is_part(error.name, module):
+            raise UsageError(f"{place}: importing '{module}' failed: {error}") from error
+        hint = "install it, or run the command in its directory"
+        if is_hidden:
+            hint = (
+                "modules that a run names are not imported from the current folder, which may be "
+                "somebody else's\nif they are yours, set PYTHONPATH to their folder"
+            )
+        raise UsageError(
+            f"{place} needs the module '{error.name}', which was not found\n{hint}"
+        ) from None
     except (Exception, SystemExit) as error:
         raise UsageError(f"{place}: importing '{module}' failed\n{_describe(error)}") from error
 
@@ -84,7 +103,7 @@ def check_entry_points(config: Config) -> None:
     Raises:
       UsageError: As `load_function`.
     """
-    for setting in ("algorithm", "network", "policy"):
+    for setting in ENTRY_POINTS:
         name = getattr(config, setting)
         if ":" in name:
             load_function(name, setting)
@@ -107,6 +126,28 @@ def call(function: Callable[..., Any], place: str, *arguments: Any) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise UsageError(f"{place} failed\n{_describe(error)}") from error
+
+
+def name_modules(settings: Mapping[str, object]) -> None:
+    """Records the modules that settings of the user's command name, see `current_folder`."""
+    for setting in MODULES:
+        for name in re.findall(r"([\w.]+):", str(settings.get(setting, ""))):
+            current_folder.remember(name)
+
+
+def _import(module: str, searches: bool) -> ModuleType:
+    """Imports a module; if it is not found and `searches`, also from a command's folder."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if not (searches and _is_part(error.name, module) and current_folder.search()):
+            raise
+    return importlib.import_module(module)
+
+
+def _is_part(name: str | None, module: str) -> bool:
+    """Whether a name is that of a module, or of a package that it is in."""
+    return bool(name) and f"{module}.".startswith(f"{name}.")
 
 
 class RefusedModuleError(ImportError):

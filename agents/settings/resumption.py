@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.consistency import PYTHON_BACKENDS
 from agents.settings.validation import abbreviate
+from agents.types import PlainData
 
 # None of them changes what is learned from a given step on, but for how far schedules reach and for
 # `reset_options`, in which a curriculum has its levels.
@@ -31,6 +34,24 @@ CHANGEABLE = frozenset(
 )
 
 
+def differences(
+    started: Mapping[str, PlainData], given: Mapping[str, PlainData], changeable: bool = False
+) -> list[str]:
+    """Returns the settings that differ, without those that are missing in one of both.
+
+    Args:
+      started: The settings of a run, by name.
+      given: Other settings.
+      changeable: Whether to include those that a run may be resumed with.
+    """
+    names = [name for name in given if name in started and started[name] != given[name]]
+    if changeable:
+        return names
+    if {started.get("env_backend"), given.get("env_backend")} <= PYTHON_BACKENDS:
+        names = [name for name in names if name != "env_backend"]
+    return [name for name in names if name not in CHANGEABLE]
+
+
 def check_resumption(started: Config, given: Config) -> None:
     """Refuses settings that would make the rest of a run another experiment.
 
@@ -41,19 +62,13 @@ def check_resumption(started: Config, given: Config) -> None:
     Raises:
       UsageError: A setting differs that is not among `CHANGEABLE`.
     """
-    different = [
-        name
-        for name in Config.model_fields
-        if name not in CHANGEABLE and getattr(started, name) != getattr(given, name)
-    ]
-    if {started.env_backend, given.env_backend} <= PYTHON_BACKENDS:
-        different = [name for name in different if name != "env_backend"]
+    before, now = dict(started), dict(given)
+    different = differences(before, now)
     if not different:
         return
     name = different[0]
     more = f" (and {', '.join(different[1:4])})" if different[1:] else ""
     raise UsageError(
-        f"{name}: the run has {abbreviate(getattr(started, name))}, "
-        f"got {abbreviate(getattr(given, name))}{more}\n"
+        f"{name}: the run has {abbreviate(before[name])}, got {abbreviate(now[name])}{more}\n"
         "resuming can't change what is learned; start a new run for it, without --timestamp"
     )

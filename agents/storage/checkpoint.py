@@ -21,6 +21,7 @@ from agents.storage.checkpoint_files import (
     read,
     write,
 )
+from agents.types import PlainData
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -37,9 +38,15 @@ class Checkpoints:
     threads may save.
     """
 
-    def __init__(self, folder: Path, variables: dict[str, tf.Variable]):
-        """Saves to and loads from `folder`; `variables` are all variables of the run, by name."""
-        self._folder, self._variables = folder, variables
+    def __init__(self, folder: Path, variables: dict[str, tf.Variable], record: PlainData = None):
+        """Saves to and loads from `folder`.
+
+        Args:
+          folder: The folder of the checkpoints.
+          variables: All variables of the run, by name.
+          record: What checkpoints say of the run besides, see `newest_record`.
+        """
+        self._folder, self._variables, self._record = folder, variables, record
         self._lock = threading.Lock()
 
     def save(
@@ -66,7 +73,7 @@ class Checkpoints:
             for name, value in values.items():
                 _check_finite(name, np.asarray(value), step)
             try:
-                write(self._folder, step, arrays, best)
+                write(self._folder, step, arrays, best, self._record)
             except OSError as error:
                 warnings.warn(
                     f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "

@@ -1,6 +1,7 @@
 """The archive of a checkpoint: a file `step-<N>.npz` of arrays by name, not compressed.
 
-Its comment is a checksum of all that stands before. Earlier versions wrote none; those files are
+It also holds a record of the run that it belongs to, `@run.json`: its settings and spaces. Its
+comment is a checksum of all that stands before. Earlier versions wrote none; those files are
 verified by the checksums that archives have of each array.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import sys
 import zipfile
@@ -17,9 +19,13 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
+from agents.types import PlainData
+
 _MAX_HEADER_BYTES = 20_000  # Of an array.
 _MAX_LIST_BYTES = 2**20  # Of an archive's list of members, which have a hundred bytes each.
 _STEP, _STEP_MEMBER = "\0step", "@step.npy"  # Names of variables are quoted and have no @.
+_RECORD_MEMBER = "@run.json"
+MAX_RECORD_BYTES = 2**25
 _DIGEST_BYTES = 64  # In hexadecimal, which looks like no part of an archive.
 
 
@@ -51,15 +57,18 @@ class CheckpointReader(io.BufferedReader):
         return super().read(size)
 
 
-def encode(step: int, values: Mapping[str, np.ndarray]) -> bytes:
+def encode(step: int, values: Mapping[str, np.ndarray], record: PlainData = None) -> bytes:
     """Returns the file of a checkpoint; equal values give equal bytes.
 
     Args:
       step: The environment step that names it.
       values: Arrays by name.
+      record: What `read_record` returns; None to leave it out.
     """
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        if record is not None:
+            archive.writestr(zipfile.ZipInfo(_RECORD_MEMBER), json.dumps(record, allow_nan=False))
         for name, array in {_STEP: np.array(step), **values}.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, array, allow_pickle=False)
@@ -80,9 +89,7 @@ def decode(file: CheckpointReader, step: int, sizes: Mapping[str, int]) -> Conte
       sizes: Names of the arrays to read, with their bytes; larger ones are left out.
     """
     total = os.fstat(file.fileno()).st_size
-    file.limit = _MAX_LIST_BYTES  # The library reads the list of members at once, however long.
-    with zipfile.ZipFile(file) as archive:
-        file.limit = sys.maxsize
+    with _opened(file) as archive:
         members = archive.infolist()
         # What is not compressed takes no more memory than it takes on the disk.
         if any(member.compress_type != zipfile.ZIP_STORED for member in members):
@@ -104,10 +111,34 @@ def decode(file: CheckpointReader, step: int, sizes: Mapping[str, int]) -> Conte
         }
     if int(arrays.pop(_STEP)) != step:
         raise DamagedError("it is of another step")
-    return Content(frozenset(named) - {_STEP}, arrays)
+    return Content(frozenset(named) - {_STEP, _RECORD_MEMBER}, arrays)
+
+
+def read_record(file: CheckpointReader) -> PlainData:
+    """Returns the record of the run, None without one; raises errors of any type if it is damaged.
+
+    Nothing else of the file is verified, which may be large.
+    """
+    with _opened(file) as archive:
+        if _RECORD_MEMBER not in archive.namelist():
+            return None
+        member = archive.getinfo(_RECORD_MEMBER)
+        if member.compress_type != zipfile.ZIP_STORED or member.file_size > MAX_RECORD_BYTES:
+            raise DamagedError("its record is compressed or too large")
+        return json.loads(archive.read(member))
+
+
+def _opened(file: CheckpointReader) -> zipfile.ZipFile:
+    """Reads the list of members, which the library does at once, however long it is."""
+    file.limit = _MAX_LIST_BYTES
+    archive = zipfile.ZipFile(file)
+    file.limit = sys.maxsize
+    return archive
 
 
 def _unquoted(member: str) -> str:
+    if member == _RECORD_MEMBER:
+        return member
     return _STEP if member == _STEP_MEMBER else unquote(member.removesuffix(".npy"))
 
 

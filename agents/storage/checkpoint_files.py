@@ -7,6 +7,7 @@ of earlier versions, which TensorFlow wrote (`step-<N>.index` and `step-<N>.data
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -35,7 +36,9 @@ from agents.storage.checkpoint_archive import (
     DamagedError,
     decode,
     encode,
+    read_record,
 )
+from agents.types import PlainData
 
 KEPT = 5  # The last ones.
 KEPT_EARLIER = 5  # Of those before, spread over the training.
@@ -43,6 +46,7 @@ AVERAGED = "averaged"  # The averaged weights in the last checkpoint.
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 100_000
+MAX_RECORDS = 20  # Checkpoints in which a record is looked for.
 
 _FILE = re.compile(r"step-(\d{1,18})(\.npz|\.index)")
 _LISTED = re.compile(rf"(?:{BEST}/)?step-\d{{1,18}}\.npz")
@@ -68,6 +72,11 @@ class CheckpointFile(NamedTuple):
     def path(self) -> Path:
         """The file; of a checkpoint that TensorFlow wrote, the index."""
         return self.folder / f"step-{self.step}{self.suffix}"
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file, or of all files of a checkpoint that TensorFlow wrote."""
+        return sum(path.stat().st_size for path in self.folder.glob(f"{self.path.stem}.*"))
 
     @property
     def listed_name(self) -> str:
@@ -126,8 +135,14 @@ def is_used(folder: Path, best: bool = True) -> bool:
     return any(best or "/" not in name for name in manifest)
 
 
-def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool) -> None:
-    """Writes and lists a checkpoint, then removes those that it replaces.
+def write(
+    folder: Path,
+    step: int,
+    values: Mapping[str, np.ndarray],
+    best: bool,
+    record: PlainData = None,
+) -> None:
+    """Writes and lists a checkpoint, then removes those that it replaces; see `encode`.
 
     Raises:
       OSError: It can't be written, as on a full disk; earlier checkpoints are still there.
@@ -138,7 +153,7 @@ def write(folder: Path, step: int, values: Mapping[str, np.ndarray], best: bool)
     if manifest.pop(file.listed_name, None):
         # A crash between two writes must not leave a checksum of what was replaced.
         _write_manifest(folder, manifest)
-    data = encode(step, values)
+    data = encode(step, values, record)
     write_atomically(file.path, data)
     kept = [other for other in find_files(folder) if other.is_best != best]
     # Later steps than this one are left of a run that was resumed from before them.
@@ -197,6 +212,17 @@ def read(
     except Exception as error:  # Damage makes the library of archives raise errors of any type.
         reason = " ".join(str(error).split())[:100] or type(error).__name__
         raise DamagedError(reason) from error
+
+
+def newest_record(folder: Path) -> dict[str, PlainData]:
+    """Returns what the newest checkpoint that can be read says of its run; empty if none does."""
+    for file in find_files(folder)[:MAX_RECORDS]:
+        with contextlib.suppress(Exception):  # Damage makes the library raise errors of any type.
+            with CheckpointReader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
+                record = read_record(opened)
+            if isinstance(record, dict):
+                return record
+    return {}
 
 
 def newest_intact(

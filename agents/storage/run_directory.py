@@ -23,8 +23,10 @@ from agents.regular_files import (
     write_atomically,
 )
 from agents.settings.config import Config
-from agents.settings.config_file import load_config, save_config
-from agents.settings.resumption import check_resumption
+from agents.settings.config_file import has_right_checksum, load_config, save_config
+from agents.settings.entry_points import MODULES
+from agents.settings.resumption import check_resumption, differences
+from agents.settings.validation import abbreviate
 from agents.storage import run_lock
 from agents.storage.checkpoint_archive import DamagedError
 from agents.storage.checkpoint_files import (
@@ -35,9 +37,11 @@ from agents.storage.checkpoint_files import (
     find_files,
     is_used,
     newest_intact,
+    newest_record,
     read,
 )
 from agents.storage.metrics_file import read_metrics
+from agents.types import PlainData
 
 MAX_COMMANDS_BYTES = 1_000_000
 SWEEP_FILE = "settings.yaml"  # In the folder of a sweep, which has its runs inside.
@@ -332,9 +336,40 @@ class RunDirectory:
         return named[0].path.with_suffix("")
 
     def load_config(self, **overrides: object) -> Config:
-        """Loads the run's configuration; `overrides` replace settings, see `load_config`."""
+        """Loads the run's configuration; `overrides` replace settings, see `load_config`.
+
+        Raises:
+          UsageError: The file is damaged, or differs from the record in the run's checkpoints.
+        """
         check_regular(self.config_file)
-        return load_config(str(self.config_file), **overrides)
+        config = load_config(str(self.config_file))
+        settings, recorded = config.model_dump(mode="json"), self.record("settings")
+        is_right = has_right_checksum(self.config_file)
+        changed = differences(recorded, settings, changeable=not is_right)
+        if is_right is None:  # A user has removed it to rename a module.
+            changed = [
+                name
+                for name in changed
+                if name not in MODULES
+                or not all(":" in f"{values[name]}" for values in (settings, recorded))
+            ]
+        if changed or is_right is False:
+            problem = "was changed after training wrote it: its checksum is wrong"
+            if changed:
+                values = abbreviate(settings[changed[0]]), abbreviate(recorded[changed[0]])
+                problem = (
+                    f"differs from the run's checkpoint in {changed[0]}: {' and '.join(values)}"
+                )
+            raise UsageError(
+                f"{self.config_file} {problem}\nrestore it, and change settings by options of the "
+                "command; to rename a module, also remove the last line"
+            )
+        return load_config(str(self.config_file), **overrides) if overrides else config
+
+    def record(self, key: str) -> dict[str, PlainData]:
+        """Returns what the newest checkpoint says of the run: `settings` or `spaces`, or nothing."""
+        values = newest_record(self.checkpoints).get(key)
+        return values if isinstance(values, dict) else {}
 
     def _check_files(self) -> None:
         """Refuses links, pipes and devices among what belongs to the run."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from agents import stop_signals
 from agents.command_line.installation import install_command
-from agents.errors import UsageError, first_line
+from agents.errors import UsageError, first_line, printable
 from agents.regular_files import read_regular, write_atomically
 from agents.storage.run_directory import RunDirectory
 from agents.tracking.event_files import histogram
@@ -181,7 +181,7 @@ def _start(run: RunDirectory, place: Path) -> wandb.Run:
         shown = f"{folder}; upload it with: wandb sync {sync}"
     else:
         shown = started.url or "wandb"
-    print(f"Tracked in {shown}", file=sys.stderr)
+    print(printable(f"Tracked in {shown}"), file=sys.stderr)
     return started
 
 

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from agents import stop_signals
-from agents.command_line.reports import version
+from agents.command_line.reports import say, version
 from agents.deployment.policy_function import graph_of
-from agents.deployment.space_json import save_spaces
-from agents.deployment.trained_policy import TrainedPolicy
+from agents.deployment.space_json import save_spaces, spaces_to_json
+from agents.deployment.trained_policy import TrainedPolicy, single_spaces
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.policies.policy import check_size
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
+from agents.storage.checkpoint_files import find_files
 from agents.storage.run_directory import RunDirectory
 from agents.tracking.metrics import Metrics
 from agents.tracking.tracker import Tracker
@@ -67,8 +69,14 @@ def training_loop(
     """
     with stop_signals.interruptible():
         make_algorithm = find_algorithm(config.algorithm)
+        if (files := find_files(run.checkpoints)) and ":" not in config.algorithm:
+            check_size(*single_spaces(train_envs), config, files[0].num_bytes)
         learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
-        checkpoints = Checkpoints(run.checkpoints, learner.variables())
+        record = {
+            "settings": config.model_dump(mode="json"),
+            "spaces": spaces_to_json(*learner.spaces),
+        }
+        checkpoints = Checkpoints(run.checkpoints, learner.variables(), record)
         resumes = _resume(config, run, learner, checkpoints)
         reducer.copy_from_chief(learner.variables())
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
@@ -127,7 +135,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     if not run.is_started(first):
         return False
     checkpoints.load(required=True)
-    print(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
+    say(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     if run.load_config().reset_options != config.reset_options:
         learner.forget_best()
         checkpoints.save(learner.step)  # Before the new options are written: it may be killed.

@@ -14,7 +14,7 @@ from agents.version import __version__
 ROOT = Path(__file__).parents[2]
 OURS = [f"agents/{name}.py" for name in ("__init__", "lazy_import", "version")]
 OURS += [f"agents/{name}.py" for name in ("command_line/__init__", "command_line/installation")]
-OURS += ["agents/scripts/__init__.py", "batch_agents.py"]
+OURS += ["agents/command_line/search_path.py", "agents/scripts/__init__.py", "batch_agents.py"]
 THEIRS = ["agents/__init__.py", "agents/run.py", "agents/version.py"]
 
 
@@ -97,15 +97,20 @@ def test_the_command_finds_modules_in_its_folder(tmp_path):
     assert code == 2 and "Mine-v0" in lines[-1], lines
 
 
-def test_the_command_refuses_a_package_of_this_name_in_its_folder(tmp_path):
-    (tmp_path / "agents").mkdir()
-    (tmp_path / "agents" / "__init__.py").touch()
-    command = [str(ROOT / "batch_agents.py"), "train", "--config=pendulum"]
-    code, lines = run(command, cwd=tmp_path)
-    assert code == 2 and lines[1].startswith("rename its folder")
-    assert lines[0].startswith(f"error: another package 'agents' lies in {tmp_path}/agents")
-    (tmp_path / "agents" / "__init__.py").unlink()  # A folder of data is none.
-    assert run([command[0], "--version"], cwd=tmp_path) == (0, [])
+SHADOWS = ["agents", "numpy", "pydantic", "keras", "queue", "random", "typing", "__future__", "jax"]
+
+
+@pytest.mark.parametrize(
+    "command", [[str(ROOT / "batch_agents.py"), "train"], ["-m", "agents.scripts.train"]]
+)
+def test_no_file_of_the_current_folder_replaces_a_module(command, tmp_path):
+    """Neither in the command nor in workers; `-m` looks for `agents` there before all else."""
+    for name in SHADOWS[command[0] == "-m" :]:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a')")
+    arguments = ["--config=default", "--num-envs=1", "--env-backend=process", "--dry-run"]
+    code, lines = run([*command, *arguments], ROOT, cwd=tmp_path)
+    assert code == 0, lines
+    assert not (tmp_path / "executed").exists()
 
 
 def test_another_package_behind_this_one(tmp_path):

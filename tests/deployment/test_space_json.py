@@ -1,4 +1,5 @@
 import json
+import random
 
 import hypothesis
 import numpy as np
@@ -6,7 +7,13 @@ import pytest
 from gymnasium import spaces
 from hypothesis import strategies
 
-from agents.deployment.space_json import load_spaces, save_spaces, space_from_json, space_to_json
+from agents.deployment.space_json import (
+    load_spaces,
+    save_spaces,
+    space_from_json,
+    space_to_json,
+    spaces_to_json,
+)
 from agents.errors import UnsupportedSpaceError, UsageError
 from tests.space_strategies import LEAVES
 
@@ -52,6 +59,9 @@ def test_spaces_that_are_not_made_of_arrays_are_named():
         space_to_json(spaces.Dict(text=spaces.Text(3)))
 
 
+BOX_OF_A_GIGABYTE = {"type": "Box", "shape": [2**28], "dtype": "float32", "low": 0, "high": 1}
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -64,6 +74,14 @@ def test_spaces_that_are_not_made_of_arrays_are_named():
         {"type": "Box", "shape": "x", "dtype": "float32", "low": 0, "high": 1},
         {"type": "Box", "shape": [2], "dtype": "no type", "low": 0, "high": 1},
         {"type": "Box", "shape": [2], "dtype": "float32", "low": "x", "high": 1},
+        {"type": "Box", "shape": [2, -1], "dtype": "float32", "low": 0, "high": 1},
+        {"type": "Box", "shape": [2**28], "dtype": "uint8", "low": 0, "high": 1},
+        {"type": "Box", "shape": [1], "dtype": "U100000", "low": 0, "high": 1},
+        {"type": "Box", "shape": [1], "dtype": None, "low": 0, "high": 1},
+        {"type": "Tuple", "spaces": [BOX_OF_A_GIGABYTE] * 50},
+        {"type": "Dict", "spaces": {"a": BOX_OF_A_GIGABYTE}},
+        {"type": "MultiBinary", "shape": [2**40]},
+        {"type": "Discrete", "n": 10**30, "start": 0, "dtype": "int64"},
         {"type": "Discrete", "n": -1, "start": 0, "dtype": "int64"},
         {"type": "Discrete", "n": 2},
         {"type": "MultiDiscrete", "nvec": [[1], [2, 3]], "start": 0, "dtype": "int64"},
@@ -88,7 +106,46 @@ def test_files_hold_both_spaces_and_are_written_once(tmp_path):
     assert load_spaces(path)[1] == spaces.Discrete(4)
 
 
-@pytest.mark.parametrize("text", ["", "[", "3", "{}", '{"observation_space": {}}', "[" * 10**5])
+def test_a_file_that_differs_from_the_checkpoint_is_refused(tmp_path):
+    path, both = tmp_path / "spaces.json", (spaces.Box(-1, 1, (2,)), spaces.Discrete(3))
+    recorded = spaces_to_json(*both)
+    assert load_spaces(path, recorded) == both  # The file is missing.
+    save_spaces(path, *both)
+    assert load_spaces(path, recorded) == both
+    save_spaces(path, both[0], spaces.Discrete(4))
+    with pytest.raises(UsageError, match="its action_space is .*'n': 4.*checkpoint.*'n': 3"):
+        load_spaces(path, recorded)
+
+
+def test_a_flipped_bit_is_never_another_space(tmp_path):
+    path, draw = tmp_path / "spaces.json", random.Random(0)
+    both = spaces.Dict(a=spaces.Box(-1.5, 3, (2,)), c=spaces.MultiBinary(3)), spaces.Discrete(3)
+    save_spaces(path, *both)
+    data = path.read_bytes()
+    for _ in range(400):
+        place = draw.randrange(len(data))
+        path.write_bytes(
+            data[:place] + bytes([data[place] ^ 1 << draw.randrange(8)]) + data[place + 1 :]
+        )
+        try:
+            assert load_spaces(path) == both
+        except UsageError as error:
+            assert "spaces.json is damaged" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": 1, "a": 2}',
+        '{"a": NaN}',
+        "",
+        "[",
+        "3",
+        "{}",
+        '{"observation_space": {}}',
+        "[" * 10**5,
+    ],
+)
 def test_damaged_files_are_named(tmp_path, text):
     path = tmp_path / "spaces.json"
     path.write_text(text)

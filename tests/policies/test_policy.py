@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.errors import UnsupportedSpaceError
-from agents.policies.policy import Policy
+from agents.errors import UnsupportedSpaceError, UsageError
+from agents.policies.policy import Policy, check_size
 from agents.settings.config_file import load_config
 
 BOX = spaces.Box(-2, 2, (3,), np.float32)
@@ -167,3 +167,45 @@ def test_the_value_function_alone_gets_the_keys_of_the_critic():
         others = {**normalized, "critic_vector": -normalized["critic_vector"]}
         assert np.abs(values - policy.network.value(others, states)).min() > 0
         assert any(name.startswith("normalize_critic_observ/") for name in policy.variables())
+
+
+IMAGE = spaces.Box(0, 255, (84, 84, 4), np.uint8)
+
+
+@pytest.mark.parametrize(
+    "observations, actions, settings",
+    [
+        (BOX, BOX, {}),
+        (BOX, BOX, {"layers": ()}),
+        (BOX, BOX, {"value_layers": (16,), "recurrent": "gru"}),
+        (BOX, spaces.Discrete(3), {"shared_torso": True, "recurrent": "lstm"}),
+        (spaces.Dict(a=spaces.Discrete(50), b=BOX), BOX, {"critic_keys": ("a",)}),
+        (spaces.Dict(a=BOX, b=IMAGE), BOX, {"network": "nature"}),
+        (spaces.Box(0, 255, (36, 50, 3), np.uint8), BOX, {"network": "nature", "layers": ()}),
+        (spaces.Box(0, 255, (9, 9), np.uint8), BOX, {"network": "impala"}),
+    ],
+)
+def test_the_least_size_is_no_more_than_that_of_the_weights(observations, actions, settings):
+    config = load_config("default", **settings)
+    weights = Policy(observations, actions, config).network.variables().values()
+    check_size(observations, actions, config, sum(weight.numpy().nbytes for weight in weights))
+
+
+@pytest.mark.parametrize(
+    "observations, actions, settings",
+    [
+        (BOX, BOX, {"layers": (65_536, 65_536)}),
+        (BOX, BOX, {"value_layers": (65_536, 65_536)}),
+        (BOX, BOX, {"recurrent": "gru", "recurrent_units": 65_536}),
+        (spaces.Discrete(10**15), BOX, {}),
+        (BOX, spaces.Discrete(10**15), {}),
+        (BOX, spaces.MultiDiscrete([10**12, 3]), {}),
+        (spaces.Box(0, 255, (4000, 4000), np.uint8), BOX, {"network": "nature"}),
+    ],
+)
+def test_policies_that_no_file_can_hold_are_refused_before_they_are_made(
+    observations, actions, settings
+):
+    config = load_config("default", **settings)
+    with pytest.raises(UsageError, match="the policy needs [0-9,]+ or more"):
+        check_size(observations, actions, config, 10**8)

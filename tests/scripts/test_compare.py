@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from agents.command_line.reports import run
 from agents.errors import UsageError
 from agents.scripts.compare import main
 from tests.analysis.synthetic_runs import training_rows, write_run
@@ -160,6 +161,25 @@ def test_errors(log, tmp_path, arguments, message):
     assert re.search(message, str(caught.value)), caught.value
     assert len(str(caught.value).splitlines()) <= 3
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("always")
+def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path, capsys):
+    logdir = tmp_path / "logs\x1b[31m"
+    for learning_rate in (1e-3, 1e-4):
+        settings = {"env": "\x1b]0;title\x07$env$\x9b2J", "learning_rate": learning_rate}
+        rows = training_rows([1, 2])
+        rows.append({**rows[0], "\x1b[1m": 1})
+        write_run(logdir / f"run\x1b[2J-{learning_rate}", rows, **settings)
+    write_run(logdir / "empty\x1b[2J", [])
+    arguments = [str(logdir), f"--outdir={tmp_path / 'out'}"]
+    run(main, arguments)
+    with pytest.raises(SystemExit):
+        run(main, [*arguments, "--metric=x\x1b[2J"])
+    printed = "".join(capsys.readouterr())
+    for text in (r"\x1b]0;title\x07$env$\x9b2J", r"empty\x1b[2J", r"they have \x1b[1m"):
+        assert text in printed
+    assert all(one.isprintable() or one == "\n" for one in printed)
 
 
 def test_the_command_imports_no_tensorflow(log, tmp_path):

@@ -1,5 +1,6 @@
 """Runs whose configuration names modules that lie in their own folder: nothing is executed."""
 
+import contextlib
 import importlib
 import itertools
 import os
@@ -16,10 +17,11 @@ import agents
 from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
-from agents.scripts.train import train
+from agents.scripts.train import look_up, train
 from agents.scripts.visualize import visualize
+from agents.settings import current_folder
 from agents.settings.config_file import load_config
-from agents.settings.entry_points import refusing_modules_in
+from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
 from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
@@ -85,6 +87,20 @@ def current_directory_is_the_logdir(attack):
     attack.patch.chdir(attack.logdir)
     attack.search("")
     return attack.name
+
+
+def module_beside_the_logdir(attack):
+    """In the folder that was unpacked, in which the command is started."""
+    attack.write(attack.folder / f"{attack.name}.py")
+    attack.patch.chdir(attack.folder)
+    return attack.name
+
+
+def namespace_beside_the_logdir(attack):
+    attack.write(attack.folder / attack.name / "part.py")
+    attack.patch.chdir(attack.folder)
+    attack.search("")
+    return f"{attack.name}.part"
 
 
 def namespace_of_the_run(attack):
@@ -171,6 +187,8 @@ ATTACKS = [
     module_in_a_subfolder,
     current_directory_is_the_run,
     current_directory_is_the_logdir,
+    module_beside_the_logdir,
+    namespace_beside_the_logdir,
     namespace_of_the_run,
     namespace_of_the_logdir,
     package_in_logdir,
@@ -187,6 +205,9 @@ ATTACKS = [
 
 @pytest.fixture
 def attack(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(current_folder, "_folder", "")
+    monkeypatch.setattr(current_folder, "_is_searched", False)
     return Attack(tmp_path, monkeypatch)
 
 
@@ -201,10 +222,12 @@ def prepare(attack, place, setting="env_wrappers"):
 
 
 def check_refused(attack, setting, function):
+    current_folder.begin_command()
     with pytest.raises(UsageError) as raised:
         function()
     message = str(raised.value)
-    assert setting in message and attack.name in message and "a folder of runs" in message
+    assert setting in message and attack.name in message
+    assert "a folder of runs" in message or "not imported from the current folder" in message
     assert len(message.splitlines()) <= 3
     assert not attack.marker.exists()
 
@@ -215,10 +238,16 @@ def test_modules_of_a_run_that_is_resumed_are_refused(attack, place):
     check_refused(attack, "env_wrappers", lambda: next(train(run.load_config(), run)))
 
 
-@pytest.mark.parametrize("setting", ["env", "network", "algorithm", "train_wrappers"])
-def test_every_setting_that_names_a_module_is_checked(attack, setting):
-    run = prepare(attack, namespace_of_the_logdir, setting)
+@pytest.mark.parametrize("setting", ["env", "network", "algorithm", "policy", "train_wrappers"])
+@pytest.mark.parametrize("place", [namespace_of_the_logdir, module_beside_the_logdir])
+def test_every_setting_that_names_a_module_is_checked(attack, setting, place):
+    run = prepare(attack, place, setting)
     check_refused(attack, setting, lambda: next(train(run.load_config(), run)))
+
+
+def test_a_trial_of_a_sweep_names_nothing_that_lies_beside_it(attack):
+    run = prepare(attack, module_beside_the_logdir)
+    check_refused(attack, "env_wrappers", lambda: look_up(run.load_config(), run, warns=False))
 
 
 @pytest.mark.parametrize("setting", ["env", "env_wrappers"])
@@ -248,12 +277,41 @@ def test_the_command_in_the_folder_of_the_run_refuses(attack):
         capture_output=True,
         text=True,
     )
-    assert process.returncode == 2 and "a folder of runs" in process.stderr
+    assert process.returncode == 2 and "not imported from the current folder" in process.stderr
     assert len(process.stderr.splitlines()) <= 3
     assert not attack.marker.exists()
 
 
 # What is not refused.
+
+
+def test_modules_that_the_user_has_named_in_this_folder_are_imported(attack, monkeypatch):
+    """As by `agents train --network=my_module:f`, and later `agents visualize`."""
+    name = module_beside_the_logdir(attack)
+    current_folder.begin_command()
+    load_function(f"{name}:evil", "network")
+    for folder, is_refused in ((attack.folder, False), (attack.project, True)):
+        attack.write(folder / f"{name}.py")
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setattr(current_folder, "_named", set())  # As in another process.
+        monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(attack.folder)])
+        monkeypatch.chdir(folder)
+        current_folder.begin_command()
+        attack.marker.unlink(missing_ok=True)
+        with contextlib.ExitStack() as stack:
+            if is_refused:
+                stack.enter_context(pytest.raises(UsageError, match="current folder"))
+            with refusing_modules_in(attack.run, attack.logdir):
+                load_function(f"{name}:evil", "network")
+        assert attack.marker.exists() != is_refused
+
+
+def test_modules_that_options_of_the_command_name_are_imported(attack):
+    name = module_beside_the_logdir(attack)
+    current_folder.begin_command()
+    name_modules({"env_wrappers": [f"{name}:evil"], "seed": 3})
+    with refusing_modules_in(attack.run, attack.logdir):
+        load_function(f"{name}:evil", "env_wrappers")
 
 
 def test_a_new_run_may_name_modules_in_its_logdir(attack):

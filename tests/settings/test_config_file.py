@@ -1,5 +1,4 @@
 import os
-import time
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -152,10 +151,8 @@ def test_wrong_value_in_a_file_names_the_file(refused, write_file):
 
 
 def test_constructor_arguments_nested_too_deeply(refused, write_file):
-    path = write_file("env_kwargs: &a {b: *a}")
-    problem = f"can't read {path}: nested too deeply, or contained in itself"
-    assert refused(path) == [problem]
-    assert refused(write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")) == [problem]
+    path = write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")
+    assert refused(path) == [f"can't read {path}: nested too deeply"]
     kwargs = {}
     kwargs["b"] = kwargs
     for name in ("env_kwargs", "reset_options", "custom_settings"):
@@ -171,33 +168,18 @@ def test_a_space_is_missing_in_a_file(refused, write_file):
     assert load_config(write_file("env_kwargs:\n  g:\n")).env_kwargs == {"g": None}
 
 
-def bomb(width=10, depth=9):
-    """A few hundred bytes that stand for `width ** depth` values."""
-    lines = ["env_kwargs:", f"  a: &a [{', '.join('x' * width)}]"]
-    for previous, name in zip("abcdefghi"[: depth - 1], "bcdefghij", strict=False):
-        lines.append(f"  {name}: &{name} [{', '.join([f'*{previous}'] * width)}]")
-    return "\n".join(lines)
-
-
 @pytest.mark.parametrize(
     "text, problem",
     [
-        (bomb(), "it stands for more than 10,000 values"),
-        (f"env_kwargs: {{a: [{'1, ' * 11_000}]}}", "it stands for more than 10,000 values"),
+        ("env_kwargs: &a {b: *a}", "it has the alias '*a'; write the value there instead"),
+        ("a: &a [1]\nb: [*a, *a]", "it has the alias '*a'; write the value there instead"),
         ("seed: 1" + " " * 100_000, "it is larger than 100,000 bytes"),
     ],
-    ids=["aliases", "values", "bytes"],
+    ids=["itself", "aliases", "bytes"],
 )
-def test_files_that_are_too_large_are_refused_at_once(text, problem, refused, write_file):
+def test_files_that_may_stand_for_gigabytes_are_refused(text, problem, refused, write_file):
     path = write_file(text)
-    start = time.monotonic()
     assert refused(path) == [f"can't read {path}: {problem}"]
-    assert time.monotonic() - start < 2
-
-
-def test_aliases_can_be_used(write_file):
-    path = write_file("env_kwargs: {a: &a [1, &b 2], c: *a, d: [*a, *b]}")
-    assert load_config(path).env_kwargs == {"a": [1, 2], "c": [1, 2], "d": [[1, 2], 2]}
 
 
 @pytest.mark.parametrize(
@@ -247,7 +229,7 @@ def test_saved_file_is_readable(tmp_path):
         tmp_path / "config.yaml",
     )
     lines = (tmp_path / "config.yaml").read_text().splitlines()
-    keys = [line.partition(":")[0] for line in lines if not line.startswith((" ", "-"))]
+    keys = [line.partition(":")[0] for line in lines if not line.startswith((" ", "-", "#"))]
     assert keys == list(Config.model_fields)
     assert lines[lines.index("layers:") :][1:3] == ["- 64", "- 64"]
     assert os.listdir(tmp_path) == ["config.yaml"]

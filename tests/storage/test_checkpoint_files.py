@@ -46,7 +46,7 @@ def test_what_is_kept_is_listed_with_its_checksum(tmp_path):
 @pytest.mark.parametrize("count", [3, 10, 11, 50, 200])
 def test_the_last_five_are_kept_and_five_spread_over_those_before(tmp_path, monkeypatch, count):
     # Disks are not what this is about.
-    monkeypatch.setattr("agents.storage.checkpoint_files.encode", lambda step, values: b"")
+    monkeypatch.setattr("agents.storage.checkpoint_files.encode", lambda *arguments: b"")
     monkeypatch.setattr("agents.regular_files.os.fsync", lambda descriptor: None)
     numbers = range(10, 10 * count + 1, 10)
     for step in numbers:

@@ -1,5 +1,6 @@
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -407,3 +408,60 @@ def test_finding_a_run_does_not_import_tensorflow():
 def test_the_environment_of_a_function_has_its_name(tmp_path):
     run = RunDirectory.new(tmp_path, "<make_env>")
     assert run.path.name.endswith("-make_env")
+
+
+def recorded_run(tmp_path):
+    run = RunDirectory(tmp_path / "20260131T120000-pendulum")
+    config = load_config("pendulum", network="my_module:f", env_kwargs={"g": 5})
+    run.prepare(config)
+    record = {"settings": config.model_dump(mode="json"), "spaces": {}}
+    write(run.checkpoints, 100, {"step": np.array(100)}, best=False, record=record)
+    return run, config, run.config_file.read_text()
+
+
+@pytest.mark.parametrize(
+    "before, after, keeps_checksum, message",
+    [
+        ("- 64\n- 64", "- 64\n- 65536", True, r"in layers: \[64, 65536\] and \[64, 64\]"),
+        ("- 64\n- 64", "- 64\n- 65536", False, r"in layers: \[64, 65536\] and \[64, 64\]"),
+        ("  g: 5", "  g: 7", False, "in env_kwargs: {'g': 7} and {'g': 5}"),
+        ("device: auto", "device: cpu", True, "in device: 'cpu' and 'auto'"),
+        ("device: auto\n", "", False, None),  # Its default.
+        ("seed: 0", "seed:  0", True, "its checksum is wrong"),
+        ("my_module:f", "my_other:f", True, "in network: 'my_other:f' and 'my_module:f'"),
+        ("my_module:f", "my_other:f", False, None),  # A module was renamed.
+        ("my_module:f", "feed_forward", False, "in network: 'feed_forward' and 'my_module:f'"),
+    ],
+)
+def test_settings_that_differ_from_the_checkpoint_are_named(
+    tmp_path, before, after, keeps_checksum, message
+):
+    run, _, text = recorded_run(tmp_path)
+    assert text.count(before) == 1
+    lines = text.replace(before, after).splitlines()
+    run.config_file.write_text("\n".join(lines if keeps_checksum else lines[:-1]))
+    if message is None:
+        run.load_config()
+    else:
+        assert re.search(f"config.yaml .*{message}", refused(run.load_config))
+
+
+def test_settings_of_a_resumed_run_may_differ_from_the_checkpoint(tmp_path):
+    run, config, _ = recorded_run(tmp_path)
+    longer = config.model_copy(update={"steps": 10**9, "env_backend": "inline"})
+    run.prepare(longer)
+    assert run.load_config() == longer
+    assert run.load_config(seed=3) == longer.model_copy(update={"seed": 3})
+
+
+def test_flipped_bits_of_settings_are_never_other_settings(tmp_path):
+    run, config, _ = recorded_run(tmp_path)
+    data, draw = run.config_file.read_bytes(), random.Random(0)
+    for _ in range(60):
+        place = draw.randrange(len(data))
+        flipped = bytes([data[place] ^ 1 << draw.randrange(8)])
+        run.config_file.write_bytes(data[:place] + flipped + data[place + 1 :])
+        try:
+            assert run.load_config() == config
+        except UsageError as error:
+            assert len(str(error).splitlines()) <= 3

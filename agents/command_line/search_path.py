@@ -1,0 +1,17 @@
+"""Takes the current folder off the places of modules where `python -m agents...` puts it first.
+
+A `numpy.py` there must not replace the installed one. Modules of users are found there as
+`agents.settings.current_folder` says. This is the first import of `agents`, and imports nothing that
+is not loaded yet.
+"""
+
+import os
+import sys
+
+# Python names the module in `argv` only once it is found, in `agents`.
+if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
+    _pairs = zip(sys.orig_argv, [*sys.orig_argv[1:], ""], strict=True)
+    if any(f"{option}{module}.".startswith("-magents.") for option, module in _pairs):
+        _folder = sys.path.pop(0)
+        if _folder == os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))):
+            sys.path.append(_folder)  # A checkout that is not installed.

@@ -1,0 +1,93 @@
+"""The current folder as a source of modules: the last one, and only for modules that users name.
+
+A folder may come from somebody else: a `numpy.py` in it must not replace the installed one, and what
+a stranger's run names must not be executed because it lies there. So a command searches the folder
+in which it was started only for a module that settings name and that is not found elsewhere. Modules
+that a run names are found there if the user has named them before, in a command or in Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_folder = ""  # In which the command was started; empty where Python code uses this library.
+_is_searched = False  # Whether it is the last entry of `sys.path`.
+_named: set[Path] = set()  # Records of this process, which a read-only home does not keep.
+
+
+def begin_command() -> None:
+    """Makes the current folder that in which `search` lets modules be found."""
+    global _folder
+    with contextlib.suppress(OSError):  # It was deleted.
+        _folder = os.getcwd()
+
+
+def search() -> bool:
+    """Appends the folder of a command to `sys.path`; returns False if that changes nothing."""
+    global _is_searched
+    if not _folder or _folder in sys.path:
+        return False
+    sys.path.append(_folder)
+    importlib.invalidate_caches()
+    _is_searched = True
+    return True
+
+
+@contextlib.contextmanager
+def hidden(is_hidden: bool) -> Iterator[None]:
+    """Finds no modules in the current folder, unless `PYTHONPATH` or an installation names it."""
+    before = list(sys.path)
+    if is_hidden:
+        entries = ["", _folder] if _is_searched else [""]
+        sys.path[:] = [entry for entry in before if entry not in entries]
+    try:
+        yield
+    finally:
+        if is_hidden:
+            sys.path[:] = before
+
+
+def remember(module: str) -> None:
+    """Records that the user has named a module of the current folder.
+
+    The record is an empty file in the user's own folder `~/.local/state/agents/modules`.
+    """
+    with contextlib.suppress(OSError, RuntimeError):  # There is no home.
+        record = _record(module)
+        _named.add(record)
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        record.touch(mode=0o600)
+
+
+def is_named(module: str) -> bool:
+    """Whether the user has named a module of the current folder, now or earlier."""
+    with contextlib.suppress(OSError, RuntimeError):
+        record = _record(module)
+        return record in _named or record.lstat().st_uid == os.geteuid()
+    return False
+
+
+def contains(module: str) -> bool:
+    """Whether an imported module lies in the current folder itself."""
+    spec = getattr(sys.modules.get(_top(module)), "__spec__", None)
+    places = [*(spec.submodule_search_locations or ()), spec.origin] if spec else []
+    folder = os.path.realpath(_folder or os.curdir)
+    return any(place and os.path.dirname(os.path.realpath(place)) == folder for place in places)
+
+
+def _record(module: str) -> Path:
+    """Returns the file whose existence says that the user has named the module."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    root = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
+    name = f"{os.path.realpath(_folder or os.curdir)}\0{_top(module)}"
+    return root / "agents" / "modules" / hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
