@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.storage.checkpoint_files import write
+from agents.storage.checkpoint_files import newest_record, write
 from agents.storage.run_directory import RunDirectory
 from results.runs import Run
 
@@ -48,5 +48,6 @@ def keep(run: Run, folder: Path) -> bool:
         shutil.copy(path, folder)
     lines = source.metrics_file.read_text().splitlines(keepends=True)
     kept.metrics_file.write_text("".join(line for line in lines if "eval/return_mean" in line))
-    write(kept.checkpoints, int(checkpoint.name.rpartition("-")[2]), values, best=False)
+    step, record = int(checkpoint.name.rpartition("-")[2]), newest_record(source.checkpoints)
+    write(kept.checkpoints, step, values, best=False, record=record or None)
     return True

@@ -59,10 +59,7 @@ def load_spaces(path: Path, recorded: Mapping[str, PlainData] | None = None) -> 
         data = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
         for name in ("observation_space", "action_space"):
             if recorded and json.dumps(recorded[name]) != json.dumps(data[name]):
-                raise ValueError(
-                    f"its {name} is {abbreviate(data[name])}, that of the checkpoint "
-                    f"{abbreviate(recorded[name])}"
-                )
+                raise ValueError(_difference(name, data[name], recorded[name]))
         if data.pop("sha256", None) not in (None, _checksum(data)):
             raise ValueError("its checksum is wrong")
         return space_from_json(data["observation_space"]), space_from_json(data["action_space"])
@@ -77,6 +74,15 @@ def spaces_to_json(observation_space: Space, action_space: Space) -> dict[str, P
         "observation_space": space_to_json(observation_space),
         "action_space": space_to_json(action_space),
     }
+
+
+def _difference(name: str, found: PlainData, recorded: PlainData) -> str:
+    """Says where two spaces differ: "action_space.high is 3.0, in the checkpoint 2.0"."""
+    if isinstance(found, dict) and isinstance(recorded, dict) and found.keys() == recorded.keys():
+        for key, value in found.items():
+            if json.dumps(value) != json.dumps(recorded[key]):
+                return _difference(f"{name}.{key}", value, recorded[key])
+    return f"{name} is {abbreviate(found)}, in the checkpoint {abbreviate(recorded)}"
 
 
 def _checksum(data: PlainData) -> str:

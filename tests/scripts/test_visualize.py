@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from urllib.parse import unquote
 
 import gymnasium
 import imageio_ffmpeg
@@ -16,6 +17,7 @@ from agents.errors import UsageError
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
 from agents.settings.config_file import load_config
+from agents.storage.checkpoint_files import find_files, write
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
@@ -441,10 +443,16 @@ gymnasium.register("Blind-v0", Blind)
 
 
 def copied(run, path, **settings):
-    """The same checkpoints with another configuration."""
+    """The same variables with another configuration, which no checkpoint records."""
     shutil.copytree(run.path, path)
     copy = RunDirectory(path)
     copy.prepare(run.load_config(**settings))
+    shutil.rmtree(copy.checkpoints)
+    for file in reversed(find_files(run.checkpoints)):
+        with np.load(file.path) as arrays:
+            names = [name for name in arrays.files if not name.startswith("@")]
+            values = {unquote(name): arrays[name] for name in names}
+        write(copy.checkpoints, file.step, values, file.is_best)
     return copy
 
 
