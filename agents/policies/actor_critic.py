@@ -11,10 +11,11 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import ParametricDistribution
-from agents.policies.branch import Branch, swap_first_axes
-from agents.policies.inputs import MASK, NetworkInputs
+from agents.policies.branch import OUTPUT, Branch, swap_first_axes
+from agents.policies.inputs import MASK, NetworkInputs, Parts
 from agents.policies.recurrent_cells import State
 from agents.policies.value_inputs import ValueInputs
+from agents.policies.weights import Weight, weights_by_path
 from agents.settings.config import Config
 
 # Recurrent state by branch, `policy` and `value`; empty for feed-forward networks, without `value`
@@ -42,6 +43,8 @@ class ActorCritic:
         config: Config,
         seed: int = 0,
         critic_shapes: Mapping[str, tuple[int, ...]] | None = None,
+        parts: Parts = None,
+        critic_parts: Parts = None,
     ):
         """Creates the weights.
 
@@ -51,13 +54,15 @@ class ActorCritic:
           config: The experiment's settings.
           seed: Seed of the initial weights.
           critic_shapes: Shapes of the inputs that only the value function gets; by default none.
+          parts: Where the inputs hold the parts of an observation; by default unknown.
+          critic_parts: Where those of the critic only hold theirs.
 
         Raises:
           UsageError: The network does not exist, or does not fit the inputs.
         """
         self.action_distribution = action_distribution
         self.recurrent = config.recurrent != "none"
-        self._value_inputs = ValueInputs(shapes, critic_shapes or {})
+        self._value_inputs = ValueInputs(shapes, critic_shapes or {}, parts, critic_parts)
         value_shapes = self._value_inputs.shapes
         self.convolves = bool({*shapes, *value_shapes} - {"vector"})
         value_layers = config.value_layers or config.layers
@@ -66,9 +71,10 @@ class ActorCritic:
         predicted = [parameter for parameter in parameters if not parameter.independent]
         self._sizes = [parameter.size for parameter in predicted]
         with _reproducible_weights(seed):
-            self._policy = Branch("policy", shapes, config)
-            shared = config.shared_torso
-            self._value = self._policy if shared else Branch("value", value_shapes, value_config)
+            self._policy = self._value = Branch("policy", shapes, config, parts)
+            if not config.shared_torso:
+                value_parts = self._value_inputs.parts
+                self._value = Branch("value", value_shapes, value_config, value_parts)
             self._policy_head = _output_layer(
                 "policy", self._policy.size, sum(self._sizes), gain=0.01
             )
@@ -82,6 +88,7 @@ class ActorCritic:
             for parameter in parameters
             if parameter.independent
         }
+        self._weights = self._find_weights()
 
     # Single steps.
 
@@ -164,20 +171,29 @@ class ActorCritic:
         return policy, self._value_head(value_features)[..., 0]
 
     def variables(self) -> dict[str, tf.Variable]:
-        """All weights, by name; all are trained.
+        """All weights, by name.
 
         Names of those that only the value function depends on start with `value/`.
         """
-        layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
-        layers["policy"] = {**layers["policy"], "output": self._policy_head}
-        layers["value"] = {**layers.get("value", {}), "output": self._value_head}
-        weights = {
-            f"{branch}/{name}/{weight.name}": weight.value
-            for branch, named in layers.items()
-            for name, layer in named.items()
-            for weight in layer.weights
-        }
+        weights = {name: weight.variable.value for name, weight in self._weights.items()}
         return weights | {f"policy/{name}": value for name, value in self._independent.items()}
+
+    def trainable_variables(self) -> dict[str, tf.Variable]:
+        """The weights that are trained, by name."""
+        fixed = {name for name, weight in self._weights.items() if not weight.trainable}
+        return {name: value for name, value in self.variables().items() if name not in fixed}
+
+    def _find_weights(self) -> dict[str, Weight]:
+        layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
+        layers["policy"] = {**layers["policy"], OUTPUT: self._policy_head}
+        layers["value"] = {**layers.get("value", {}), OUTPUT: self._value_head}
+        return weights_by_path(
+            {
+                f"{branch}/{name}": layer
+                for branch, named in layers.items()
+                for name, layer in named.items()
+            }
+        )
 
     def _features(
         self, inputs: NetworkInputs, states: States, is_first: tf.Tensor

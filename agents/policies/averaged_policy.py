@@ -41,8 +41,10 @@ class AveragedPolicy:
         weights = self.policy.network.variables()
         self._count.assign_add(1)
         share = tf.maximum(1.0 - self._decay, 1.0 / tf.cast(self._count, tf.float32))  # []
+        is_trained = trained.network.trainable_variables().keys()
         for name, value in trained.network.variables().items():
-            weights[name].assign((1.0 - share) * weights[name] + share * value)
+            average = (1.0 - share) * weights[name] + share * value if name in is_trained else value
+            weights[name].assign(average)
         self.policy.assign_statistics(trained)
 
     def variables(self) -> dict[str, tf.Variable]:

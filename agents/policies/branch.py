@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-import re
 from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
 
-from agents.policies.inputs import NetworkInputs
+from agents.policies.inputs import NetworkInputs, Parts
 from agents.policies.recurrent import Recurrent
 from agents.policies.recurrent_cells import State
-from agents.policies.torsos import find_torso
+from agents.policies.torsos import make_torso
+from agents.policies.weights import numbered
 from agents.settings.config import Config
 
 # Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
 # 100 kB each.
 _IMAGES_AT_A_TIME = 512
+
+# Name of the layer that follows a branch.
+OUTPUT = "output"
 
 
 class Branch:
@@ -31,8 +35,16 @@ class Branch:
       layers: The layers with weights, by name.
     """
 
-    def __init__(self, name: str, shapes: dict[str, tuple[int, ...]], config: Config):
-        """Creates the weights, for inputs of the given shapes.
+    def __init__(
+        self, name: str, shapes: dict[str, tuple[int, ...]], config: Config, parts: Parts = None
+    ):
+        """Creates the weights.
+
+        Args:
+          name: Name of its weights.
+          shapes: Shapes of the inputs, by name.
+          config: The experiment's settings.
+          parts: Where the inputs hold the parts of an observation; by default unknown.
 
         Raises:
           UsageError: The network does not exist, or does not fit the inputs.
@@ -43,16 +55,17 @@ class Branch:
             for key, shape in shapes.items()
         }
         with _precision(config.precision):
-            torso = find_torso(config.network)(inputs, config)
-            self._torso = keras.Model(inputs, torso, name=name)
-        self.size = int(self._torso.output.shape[-1])
+            torso = make_torso(inputs, parts or {}, config, name)
+        # Acts and learns alike, so that probabilities before and after an update are comparable.
+        self._torso = functools.partial(torso, training=False)
+        self.size = int(torso.output.shape[-1])
         self.memory: Recurrent | None = None
-        weighted = [layer for layer in self._torso.layers if layer.weights]
-        self.layers: dict[str, keras.layers.Layer | Recurrent] = dict(_by_name(weighted))
+        weighted = [layer for layer in torso.layers if layer.weights]
+        self.layers = numbered(weighted, taken=(OUTPUT, config.recurrent))
         if config.recurrent != "none":
             self.memory = Recurrent(config.recurrent, self.size, config.recurrent_units, name)
             self.size = config.recurrent_units
-            self.layers[config.recurrent] = self.memory
+            self.layers[config.recurrent] = self.memory.cell
 
     def step(self, inputs: NetworkInputs, state: State) -> tuple[tf.Tensor, State]:
         """Features [N, F] of inputs [N, ...], and the next recurrent state."""
@@ -97,22 +110,6 @@ def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
 def equal_part(number: int, limit: int) -> int:
     """The largest divisor of a number up to a limit."""
     return max(size for size in range(1, min(number, limit) + 1) if number % size == 0)
-
-
-def _by_name(layers: list[keras.layers.Layer]) -> dict[str, keras.layers.Layer]:
-    """Layers by name, numbered within the network.
-
-    Keras numbers layers through the whole process, and checkpoints hold their names.
-    """
-    named: dict[str, keras.layers.Layer] = {}
-    for layer in layers:
-        kind = re.sub(r"_\d+$", "", layer.name)
-        if kind.replace("_", "") != type(layer).__name__.lower():
-            named[layer.name] = layer
-            continue
-        index = sum(isinstance(other, type(layer)) for other in named.values())
-        named[f"{kind}_{index}" if index else kind] = layer
-    return named
 
 
 @contextlib.contextmanager

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
-from agents.spaces import Leaf, exceeds_float32, flatten, leaf_spaces
+from agents.spaces import Leaf, exceeds_float32, flatten, leaf_spaces, pack
 from agents.types import NestedTensor, Space
 
 MASK = "action_mask"
@@ -18,6 +20,25 @@ MASK = "action_mask"
 CRITIC = "critic_"
 
 NetworkInputs = dict[str, tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where network inputs hold a leaf of an observation.
+
+    Attributes:
+      name: Name of the input: `vector`, or that of an image.
+      start: Index of its first number in the vector.
+      shape: Its shape there, with numbers in one-hot form; for images that of the input.
+    """
+
+    name: str
+    start: int
+    shape: tuple[int, ...]
+
+
+# Parts in the structure of an observation space: dictionaries, tuples, or one part.
+Parts: TypeAlias = Any
 
 
 class Inputs:
@@ -34,6 +55,8 @@ class Inputs:
       shapes: Shape of each input of the policy for one observation, except for the mask; there may
         be no vector.
       critic_shapes: Shape of each input that only the value function gets, without the prefix.
+      parts: Where the policy's inputs hold the parts of an observation, without the mask.
+      critic_parts: Where those of the critic only hold theirs, without the prefix.
     """
 
     def __init__(
@@ -71,6 +94,7 @@ class Inputs:
         self._policy = _Group(policy_space, keep_images)
         self._critic = _Group(critic_space, keep_images)
         self.shapes, self.critic_shapes = self._policy.shapes, self._critic.shapes
+        self.parts, self.critic_parts = self._policy.parts, self._critic.parts
 
     @property
     def dtype(self) -> tf.DType:
@@ -120,6 +144,7 @@ class _Group:
         self._space, leaves = space, leaf_spaces(space)
         self._images = [keep_images and _is_image(leaf) for leaf in leaves]
         self.shapes = _input_shapes(leaves, self._images)
+        self.parts: Parts = pack(space, _parts(leaves, self._images))
         self.dtype = tf.float64 if any(map(exceeds_float32, leaves)) else tf.float32
 
     def convert(self, observ: NestedTensor) -> NetworkInputs:
@@ -162,6 +187,18 @@ def _input_shapes(leaves: list[Leaf], is_image: list[bool]) -> dict[str, tuple[i
     images = [_image_shape(leaf.shape) for leaf, image in pairs if image]
     vector: dict[str, tuple[int, ...]] = {"vector": (size,)} if size else {}
     return vector | {f"image_{index}": shape for index, shape in enumerate(images)}
+
+
+def _parts(leaves: list[Leaf], is_image: list[bool]) -> Iterator[Part]:
+    num_images = start = 0
+    for leaf, image in zip(leaves, is_image, strict=True):
+        if image:
+            yield Part(f"image_{num_images}", 0, _image_shape(leaf.shape))
+            num_images += 1
+            continue
+        size, is_array = _vector_size(leaf), isinstance(leaf, spaces.Box | spaces.MultiBinary)
+        yield Part("vector", start, leaf.shape if is_array and leaf.shape else (size,))
+        start += size
 
 
 def _is_image(space: Leaf) -> bool:

@@ -62,6 +62,8 @@ class Policy:
             config,
             seeds.one("weights"),
             self.inputs.critic_shapes,
+            self.inputs.parts,
+            self.inputs.critic_parts,
         )
 
         def normalizer(shapes: dict[str, tuple[int, ...]], dtype: tf.DType) -> ObservNormalizer:

@@ -13,6 +13,10 @@ class Recurrent:
 
     Its state is a tuple of tensors [N, U], zero at the start of an episode. It always computes in
     float32: errors of the state accumulate over an episode.
+
+    Attributes:
+      cell: The Keras cell.
+      weights: Its weights.
     """
 
     def __init__(self, kind: str, features: int, units: int, name: str):
@@ -26,10 +30,10 @@ class Recurrent:
         """
         cells = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
         self._kind = kind
-        self._cell = cells[kind](units, name=name, dtype="float32")
-        self._cell.build([None, features])
-        self._sizes = tf.nest.flatten(self._cell.state_size)
-        self.weights = self._cell.weights
+        self.cell = cells[kind](units, name=name, dtype="float32")
+        self.cell.build([None, features])
+        self._sizes = tf.nest.flatten(self.cell.state_size)
+        self.weights = self.cell.weights
 
     def zero_state(self, num_envs: int | tf.Tensor) -> State:
         """The state at the start of episodes, [num_envs, U]."""
@@ -45,7 +49,7 @@ class Recurrent:
         Returns:
           Outputs, float32 [N, U], and the next state.
         """
-        output, next_state = self._cell(features, list(state))
+        output, next_state = self.cell(features, list(state))
         return output, tuple(tf.nest.flatten(next_state))
 
     def unroll(

@@ -1,26 +1,70 @@
 """Torsos: functions of Keras tensors that map inputs to features.
 
 Each takes the inputs by name (see `agents.policies.inputs`: `vector` [N, O], `image_0` [N, height,
-width, channels], ...) and the configuration, and returns features [N, F]. The setting `network`
-names one of these, or one of the user's as `my_module:my_function`.
+width, channels], ...; parts of observations by their keys) and the configuration, and returns
+features [N, F]. The setting `network` names one of these, or one of the user's as
+`my_module:my_function`.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from agents.errors import UsageError
+from agents.policies.inputs import Part, Parts
+from agents.policies.network_check import check_network
 from agents.settings.entry_points import call, load_function
+from agents.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from agents.settings.config import Config
 
 KerasInputs = dict[str, keras.KerasTensor]
 Torso = Callable[[KerasInputs, "Config"], keras.KerasTensor]
+
+
+class NamedInputs(dict[Any, keras.KerasTensor]):
+    """Inputs by name, and parts of observations by key.
+
+    Parts have the structure of the observation space. They are no items of the dictionary, but are
+    made when they are looked up, which raises UsageError for unknown keys.
+    """
+
+    def __init__(self, items: KerasInputs, parts: Parts, inputs: KerasInputs):
+        """Stores the items, and where the inputs hold the parts of an observation."""
+        super().__init__(items)
+        self._inputs = inputs
+        self._parts = dict(enumerate(parts)) if isinstance(parts, tuple) else parts
+        if isinstance(parts, Part):  # The only one has no key.
+            self._parts = {}
+
+    def __missing__(self, key: str | int) -> Any:
+        if key not in self._parts:
+            known = [*self, *self._parts]
+            raise UsageError(
+                f"network: there is no input {key!r}{did_you_mean(str(key), map(str, known))}\n"
+                f"the inputs are {', '.join(map(str, known))}"
+            )
+        part = self._parts[key]
+        if not isinstance(part, Part):
+            return NamedInputs({}, part, self._inputs)
+        tensor = self._inputs[part.name]  # [N, ...]
+        if part.name != "vector":
+            return tensor
+        vector = tensor[:, part.start : part.start + math.prod(part.shape)]
+        return vector if len(part.shape) == 1 else keras.ops.reshape(vector, [-1, *part.shape])
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._parts
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Returns an input or a part of the observation, or the default."""
+        return self[key] if key in self else default
 
 
 def feed_forward(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
@@ -97,6 +141,27 @@ def find_torso(name: str) -> Torso:
         return features
 
     return checked_torso
+
+
+def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> keras.Model:
+    """Builds the torso that the setting `network` names.
+
+    Args:
+      inputs: The inputs by name, [N, ...].
+      parts: Where they hold the parts of an observation.
+      config: The experiment's settings.
+      name: Name of the model.
+
+    Raises:
+      UsageError: The network does not exist, does not fit the inputs, or has layers that can't be
+        trained here; the message names them.
+    """
+    place = f"network '{config.network}'"
+    features = find_torso(config.network)(NamedInputs(inputs, parts, inputs), config)
+    model: keras.Model = call(functools.partial(keras.Model, name=name), place, inputs, features)
+    if config.network not in TORSOS:
+        call(check_network, place, model, place)
+    return model
 
 
 def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:

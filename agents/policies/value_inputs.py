@@ -6,10 +6,11 @@ Pinto et al., "Asymmetric Actor Critic for Image-Based Robot Learning" (2018, ar
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import tensorflow as tf
 
-from agents.policies.inputs import CRITIC, NetworkInputs
+from agents.policies.inputs import CRITIC, NetworkInputs, Part, Parts
 
 
 class ValueInputs:
@@ -19,14 +20,20 @@ class ValueInputs:
 
     Attributes:
       shapes: Shapes of the joined inputs, by name.
+      parts: Where the joined inputs hold the parts of an observation.
     """
 
     def __init__(
         self,
         shapes: Mapping[str, tuple[int, ...]],
         critic_shapes: Mapping[str, tuple[int, ...]],
+        parts: Parts = None,
+        critic_parts: Parts = None,
     ):
-        """Takes the shapes of the policy's inputs, and of those of the critic only, by name."""
+        """Takes the shapes of the policy's inputs, and of those of the critic only, by name.
+
+        Parts are those of `Inputs`.
+        """
         self._vectors = [
             name
             for name, group in (("vector", shapes), (f"{CRITIC}vector", critic_shapes))
@@ -42,6 +49,16 @@ class ValueInputs:
         self._images = {f"image_{index}": name for index, (name, _) in enumerate(images)}
         self.shapes |= {f"image_{index}": shape for index, (_, shape) in enumerate(images)}
         self._is_joined = bool(critic_shapes)
+        self.parts = parts
+        if self._is_joined:
+            joined = {source: name for name, source in self._images.items()}
+            (size,) = shapes.get("vector", (0,))
+
+            def move(part: Part) -> Part:
+                name = joined.get(f"{CRITIC}{part.name}", part.name)
+                return replace(part, name=name, start=part.start + size)
+
+            self.parts = {**(parts or {}), **tf.nest.map_structure(move, critic_parts or {})}
 
     def join(self, inputs: NetworkInputs) -> NetworkInputs:
         """The joined inputs [..., *shape] of normalized inputs [..., *shape]."""

@@ -75,8 +75,8 @@ class PPO(Algorithm):
         )
         self._loss = make_loss(network, config, reducer, self.loss_class)
         self._update = Update(
-            network.variables(),
-            make_optimizers(network.variables(), config),
+            network.trainable_variables(),
+            make_optimizers(network.trainable_variables(), config),
             self._loss,
             self._generator,
             config.epochs,
@@ -248,7 +248,7 @@ class PPO(Algorithm):
 
     def _weights_and_gradients(self, gradients: Tensors) -> Arrays:
         """Arrays for histograms by tag; the gradients are those of the last minibatch."""
-        weights = self.policy.network.variables()
+        weights = self.policy.network.trainable_variables()
         arrays = {f"weights/{name}": tf.convert_to_tensor(weights[name]) for name in weights}
         return arrays | {f"weight_gradients/{name}": gradients[name] for name in gradients}
 

@@ -173,7 +173,9 @@ class Update:
                 "trained variable. Use them in the network's policy or value function, or remove "
                 "them from its variables."
             )
-        return gradients, dict(metrics)
+        # Gradients of embeddings are sparse.
+        dense = {name: tf.convert_to_tensor(gradients[name]) for name in gradients}
+        return dense, dict(metrics)
 
     def apply(self, gradients: Tensors, progress: tf.Tensor) -> tf.Tensor:
         """Applies the gradients; returns their global norm before clipping, float32 []."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,26 +143,49 @@ def fingerprint(variables: Mapping[str, tf.Variable | np.ndarray]) -> str:
 def _assign(
     file: CheckpointFile, content: Content, variables: dict[str, tf.Variable], are_all: bool
 ) -> None:
-    """Assigns the arrays to the variables; refuses them before if one does not fit."""
-    reason = ""
+    """Assigns the arrays to the variables; refuses them before if one does not fit.
+
+    Args:
+      file: The checkpoint.
+      content: What it holds.
+      variables: By name.
+      are_all: Whether it may have no others; if not, others of the same groups, such as
+        `network/policy`, are refused all the same.
+    """
+    missing = [name for name in variables if name not in content.names]
+    groups = {_group(name) for name in variables}
+    unknown = [
+        name
+        for name in sorted(content.names - variables.keys())
+        if are_all or _group(name) in groups
+    ]
+    reasons = [f"it has no {_listed(missing)}"] if missing else []
+    reasons += [f"it also has {_listed(unknown)}"] if unknown else []
     for name, variable in variables.items():
         now = variable.numpy()
-        if name not in content.names:
-            reason = f"it has no {name}"
-        elif name not in content.arrays or not _fits(content.arrays[name], now):
-            reason = f"its {name} is not {now.dtype}{list(now.shape)}"
-    unknown = sorted(content.names - variables.keys())
-    if are_all and unknown:
-        reason = f"it also has {unknown[0]}"
-    if reason:
+        array = content.arrays.get(name)
+        if not reasons and (array is None or not _fits(array, now)):
+            reasons.append(f"its {name} is not {now.dtype}{list(now.shape)}")
+    if reasons:
         raise UsageError(
-            f"the checkpoint {file.path.with_suffix('')} does not fit the configuration: {reason}"
+            f"the checkpoint {file.path.with_suffix('')} does not fit the configuration: "
+            + "\n".join(reasons)
         )
     for name, variable in variables.items():
         now, array = variable.numpy(), content.arrays[name]
         variable.assign(
             array.astype(now.dtype) if _is_narrower(array, now) else array.view(now.dtype)
         )
+
+
+def _group(name: str) -> str:
+    """The first two parts of a variable's name, such as `network/policy`."""
+    return "/".join(name.split("/")[:2])
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _storable(array: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from agents.settings.config import Config
 from agents.spaces import leaf_spaces
 from agents.types import Space
 
-_WEIGHTS = "network/"
 # Of a step besides observations, actions and noise: reward, return, length and flags.
 _STEP_BYTES = 16
 
@@ -31,19 +30,20 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
       UsageError: The network does not exist, or does not fit the observations.
     """
     policy = Policy(observation_space, action_space, config)
-    weights = {
-        name.removeprefix(_WEIGHTS): variable
-        for name, variable in policy.variables().items()
-        if name.startswith(_WEIGHTS)
-    }
+    weights, trained = policy.network.variables(), policy.network.trainable_variables()
     size = sum(math.prod(weight.shape) for weight in weights.values())
+    num_bytes = sum(math.prod(weight.shape) * weight.dtype.size for weight in weights.values())
+    num_bytes += sum(2 * 4 * math.prod(weight.shape) for weight in trained.values())
     iteration = config.num_envs * config.rollout_length
     width = max(map(len, weights))
     return [
         f"observations: {observation_space}",
         f"actions: {action_space}{_scaling(action_space, config)}",
-        f"network: {size:,} weights, {_megabytes(3 * 4 * size)} with the optimizer's",
-        *(f"  {name:<{width}}  {_shape(weight)}" for name, weight in weights.items()),
+        f"network: {size:,} weights, {_megabytes(num_bytes)} with the optimizer's",
+        *(
+            f"  {name:<{width}}  {_shape(weight)}{'' if name in trained else ', not trained'}"
+            for name, weight in weights.items()
+        ),
         f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
         f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
         f"update: {config.epochs} epochs of {iteration // config.minibatch_size} minibatches of "

@@ -45,7 +45,7 @@ def test_a_recurrent_cell_follows_the_torso(kind):
     branch = make(layers=(4,), recurrent=kind, recurrent_units=5)
     assert branch.size == 5
     assert list(branch.layers) == ["hidden_0", kind]
-    assert branch.layers[kind] is branch.memory
+    assert branch.layers[kind] is branch.memory.cell
     inputs, start = inputs_of(2, 3), branch.memory.zero_state(2)
     kernel, bias = branch.layers["hidden_0"].get_weights()
     torso = tf.tanh(inputs["vector"] @ kernel + bias)  # [N, F]

@@ -10,9 +10,11 @@ from gymnasium import spaces
 from agents.distributions.factory import make_action_distribution
 from agents.errors import UsageError
 from agents.policies.actor_critic import ActorCritic
+from agents.policies.policy import Policy
 from agents.policies.torsos import TORSOS, find_torso
 from agents.settings.config_file import load_config
 from agents.settings.consistency import NETWORKS
+from agents.spaces import flatten, pack
 
 
 def make(shapes, **settings):
@@ -138,6 +140,7 @@ def module():
     module.doubled = doubled
     module.rows = lambda inputs, config: keras.layers.Reshape((1, 3))(inputs["vector"])
     module.nothing = lambda inputs, config: None
+    module.look_up = lambda inputs, config: module.parts(inputs)
     sys.modules["my_networks"] = module
     yield module
     del sys.modules["my_networks"]
@@ -160,6 +163,131 @@ def test_a_network_may_be_a_function_of_the_user(module):
 def test_a_function_of_the_user_returns_vectors_of_features(module, name, got):
     with pytest.raises(UsageError, match=rf"expected a Keras tensor of features .*, got {got}"):
         make({"vector": (3,)}, network=f"my_networks:{name}")
+
+
+SHOP = spaces.Dict(
+    stock=spaces.Box(-np.inf, np.inf, (2,), np.float32),
+    door=spaces.Discrete(3, start=1),
+    clients=spaces.Box(-np.inf, np.inf, (4, 2), np.float64),
+    price=spaces.Box(0, 9, (), np.float32),
+    shelves=spaces.MultiDiscrete([2, 3]),
+    lights=spaces.MultiBinary(2),
+    camera=spaces.Box(0, 255, (6, 7, 3), np.uint8),
+    vector=spaces.Box(-1, 1, (1,), np.float32),
+    robot=spaces.Dict(arm=spaces.Box(-1, 1, (3,)), eye=spaces.Box(0, 255, (5, 5), np.uint8)),
+    pair=spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (1,))]),
+    action_mask=spaces.MultiBinary(2),
+)
+# The parts of the vector in alphabetical order, as (start, end), by the keys that lead to them.
+SLICES = {
+    ("clients",): (0, 8),
+    ("door",): (8, 11),
+    ("lights",): (11, 13),
+    ("pair", 0): (13, 15),
+    ("pair", 1): (15, 16),
+    ("price",): (16, 17),
+    ("robot", "arm"): (17, 20),
+    ("shelves",): (20, 25),
+    ("stock",): (25, 27),
+}
+
+
+def observe(space, num=5):
+    rows = [flatten(space, space.sample()) for _ in range(num)]
+    return pack(space, [tf.constant(np.stack(column)) for column in zip(*rows, strict=True)])
+
+
+def find(inputs, path):
+    for key in path:
+        inputs = inputs[key]
+    return inputs
+
+
+@pytest.mark.parametrize("path", SLICES, ids=str)
+def test_networks_look_up_parts_of_observations_by_key(module, path):
+    shapes = []
+
+    def parts(inputs):
+        part = find(inputs, path)
+        shapes.append(part.shape)
+        return keras.layers.Flatten()(part)
+
+    module.parts = parts
+    config = load_config("default", network="my_networks:look_up", action_mask=True)
+    policy = Policy(SHOP, spaces.Discrete(2), config)
+    inputs = policy.preprocess(observe(SHOP))  # Discrete parts are one-hot vectors.
+    policy.update_normalizers(inputs)
+    inputs = policy.preprocess(observe(SHOP))
+    start, end = SLICES[path]
+    weights = policy.network.variables()
+    kernel, bias = weights["value/output/kernel"], weights["value/output/bias"]
+    expected = inputs["vector"][:, start:end] @ kernel + bias
+    np.testing.assert_allclose(policy.network.value(inputs, {}), expected[:, 0], rtol=1e-5)
+    assert set(shapes) == {(None, 4, 2) if path == ("clients",) else (None, end - start)}
+
+
+def test_images_are_looked_up_by_key_and_joined_inputs_come_first(module):
+    def parts(inputs):
+        assert list(inputs) == ["vector", "image_0", "image_1"]
+        assert inputs["camera"] is inputs["image_0"]
+        assert inputs["robot"]["eye"] is inputs["image_1"]
+        assert inputs["vector"].shape == (None, 28)  # Not that of the key.
+        assert "stock" in inputs and "action_mask" not in inputs and "camera" in inputs
+        assert inputs.get("stock").shape == (None, 2) and inputs.get("stok") is None
+        return inputs["vector"]
+
+    module.parts = parts
+    config = load_config("default", network="my_networks:look_up", action_mask=True)
+    Policy(SHOP, spaces.Discrete(2), config)
+
+
+def test_only_the_value_function_looks_up_what_is_for_the_critic(module):
+    space = spaces.Dict(
+        {key: SHOP[key] for key in ("camera", "clients", "stock")},
+        eye=spaces.Box(0, 255, (5, 5), np.uint8),
+        belief=spaces.Box(-1, 1, (3,), np.float32),
+    )
+    features = {"clients": 8, "belief": 3, "camera": 126, "eye": 25}
+
+    def parts(inputs):
+        known = [key for key in features if key in inputs]
+        return keras.layers.Concatenate()(
+            [keras.layers.Flatten()(keras.ops.cast(inputs[key], "float32")) for key in known]
+        )
+
+    module.parts = parts
+    config = load_config(
+        "default", network="my_networks:look_up", critic_keys=["belief", "eye"], layers=[]
+    )
+    policy = Policy(space, spaces.Discrete(2), config)
+    weights = policy.network.variables()
+    assert weights["policy/output/kernel"].shape == [8 + 126, 2]
+    observ = observe(space)
+    inputs = policy.normalize(policy.inputs.convert(observ, critic=True))
+    flat = {key: np.reshape(observ[key], [5, -1]).astype(np.float32) for key in features}
+    expected = np.concatenate(list(flat.values()), axis=1) @ weights["value/output/kernel"]
+    np.testing.assert_allclose(policy.network.value(inputs, {}), expected[:, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "space, path, message",
+    [
+        (SHOP, ["stok"], "no input 'stok'; did you mean 'stock'.*vector, image_0, .*, stock"),
+        (SHOP, ["action_mask"], "no input 'action_mask'"),
+        (SHOP, ["robot", "leg"], "no input 'leg'.*the inputs are arm, eye"),
+        (SHOP, ["pair", 2], "no input 2.*the inputs are 0, 1"),
+        (SHOP["stock"], ["stock"], "no input 'stock'.*the inputs are vector"),
+        (SHOP["pair"], [2], "no input 2.*the inputs are vector, 0, 1"),
+    ],
+    ids=str,
+)
+def test_an_unknown_key_lists_those_that_exist(module, space, path, message):
+    module.parts = lambda inputs: find(inputs, path)
+    has_mask = isinstance(space, spaces.Dict)
+    config = load_config("default", network="my_networks:look_up", action_mask=has_mask)
+    with pytest.raises(UsageError, match=f"(?s){message}") as caught:
+        Policy(space, spaces.Discrete(2), config)
+    assert str(caught.value).count("\n") <= 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,156 @@
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from agents.policies.weights import numbered, weights_by_path
+
+DENSE = ["kernel", "bias"]
+
+
+class Pair(layers.Layer):
+    """Two layers with default names, one named after the layer, and weights without names."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = layers.Dense(3), layers.Dense(3)
+        self.inner = layers.Dense(3, name=f"{self.name}_inner")
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(3,))
+        self.shift = self.add_weight(shape=(3,))
+        super().build(shape)
+
+    def call(self, x):
+        return self.inner(self.other(self.one(x))) * self.scale + self.shift
+
+
+class Twins(layers.Layer):
+    """Two layers and two weights that have the same name, and a layer that it uses twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = [layers.Dense(3, name="same") for _ in range(2)]
+        self.first = self.again = layers.Dense(3, use_bias=False)
+
+    def build(self, shape):
+        self.all = [self.add_weight(shape=(3,), name="offset") for _ in range(2)]
+        super().build(shape)
+
+    def call(self, x):
+        for layer in (*self.layers, self.first, self.again):
+            x = layer(x)
+        return x + sum(self.all)
+
+
+def nested_model():
+    inputs = keras.Input([3])
+    outputs = layers.Dense(3)(layers.BatchNormalization()(inputs))
+    return keras.Model(inputs, outputs)
+
+
+def paths(name, *weights):
+    return [f"{name}/{weight}" for weight in weights]
+
+
+NETWORKS = {
+    "layers of one class": (
+        lambda: [layers.Dense(3), layers.Dense(3, name="mine"), layers.Dense(3, use_bias=False)],
+        [*paths("dense", *DENSE), *paths("mine", *DENSE), "dense_2/kernel"],
+    ),
+    "sequential": (
+        lambda: [keras.Sequential([layers.Dense(3), layers.Dense(3)])],
+        [*paths("sequential/dense", *DENSE), *paths("sequential/dense_1", *DENSE)],
+    ),
+    "nested model": (
+        lambda: [nested_model(), layers.Dense(3)],
+        [
+            *paths("functional/batch_normalization", "gamma", "beta"),
+            *paths("functional/batch_normalization", "moving_mean", "moving_variance"),
+            *paths("functional/dense", *DENSE),
+            *paths("dense", *DENSE),
+        ],
+    ),
+    "subclasses": (
+        lambda: [Pair(), Pair()],
+        [
+            path
+            for name in ("pair", "pair_1")
+            for path in (
+                *paths(name, "variable", "variable_1"),
+                *paths(f"{name}/dense", *DENSE),
+                *paths(f"{name}/dense_1", *DENSE),
+                *paths(f"{name}/inner", *DENSE),
+            )
+        ],
+    ),
+    "equal names": (
+        lambda: [Twins()],
+        [
+            *paths("twins", "offset", "offset_1"),
+            *paths("twins/same", *DENSE),
+            *paths("twins/same_1", *DENSE),
+            "twins/dense_2/kernel",
+        ],
+    ),
+    "wrappers": (
+        lambda: [
+            layers.Reshape((3, 1)),
+            layers.Bidirectional(layers.SimpleRNN(3, use_bias=False, return_sequences=True)),
+            layers.TimeDistributed(layers.Dense(3, use_bias=False)),
+            layers.Flatten(),
+        ],
+        [
+            *paths(
+                "bidirectional/forward_simple_rnn/simple_rnn_cell", "kernel", "recurrent_kernel"
+            ),
+            *paths(
+                "bidirectional/backward_simple_rnn_1/simple_rnn_cell", "kernel", "recurrent_kernel"
+            ),
+            "time_distributed/dense/kernel",
+        ],
+    ),
+    "names of others": (
+        lambda: [layers.Dense(3, name="output"), layers.Dense(3, name="conv2d", use_bias=False)],
+        [*paths("output_1", *DENSE), "conv2d/kernel"],
+    ),
+}
+
+
+def build(make):
+    outputs = inputs = keras.Input([3])
+    for layer in make():
+        outputs = layer(outputs)
+    return keras.Model(inputs, outputs)
+
+
+@pytest.mark.parametrize("make, expected", NETWORKS.values(), ids=NETWORKS)
+def test_each_weight_has_one_path_that_does_not_depend_on_the_process(make, expected):
+    for _ in range(2):  # Keras continues its numbers.
+        model = build(make)
+        weighted = [layer for layer in model.layers if layer.weights]
+        weights = weights_by_path(numbered(weighted, taken=["output"]))
+        assert list(weights) == expected
+        assert {id(weight.variable) for weight in weights.values()} == set(map(id, model.weights))
+        assert len(weights) == len(model.weights)
+
+
+def test_weights_are_trained_unless_a_layer_around_them_is_not():
+    inner = nested_model()
+    outer = keras.Sequential([keras.Input([3]), inner, layers.Dense(3)])
+    inner.trainable = False
+    weights = weights_by_path({"outer": outer})
+    trained = {path for path, weight in weights.items() if weight.trainable}
+    assert trained == {"outer/dense/kernel", "outer/dense/bias"}
+    assert weights["outer/functional/dense/kernel"].layer is inner.layers[-1]
+    inner.trainable = True
+    fixed = {path for path, weight in weights_by_path({"x": inner}).items() if not weight.trainable}
+    assert fixed == set(paths("x/batch_normalization", "moving_mean", "moving_variance"))
+
+
+def test_a_frozen_layer_stays_so_when_it_is_built_later():
+    layer = Pair()
+    layer.trainable = False
+    layer(np.zeros([1, 3], np.float32))
+    weights = weights_by_path({"pair": layer})
+    assert len(weights) == 8 and not any(weight.trainable for weight in weights.values())
