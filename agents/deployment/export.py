@@ -20,7 +20,7 @@ from agents.deployment.policy_function import NamedLeaf, PolicyFunction
 from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
-from agents.errors import UsageError
+from agents.errors import UsageError, first_line
 from agents.seeds import Seeds
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.tensorflow_messages import quiet_tensorflow
@@ -53,8 +53,8 @@ def export_policy(
       The content of `policy.json`.
 
     Raises:
-      UsageError: There is no such run, checkpoint or format, a package is missing, or `outdir` is
-        not empty or can't be written to.
+      UsageError: There is no such run, checkpoint or format, a package is missing, the format lacks
+        an operation, or `outdir` is not empty or can't be written to.
     """
     run = RunDirectory.of(run)
     if format not in FORMATS:
@@ -153,16 +153,34 @@ def _save_tflite(function: PolicyFunction, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as saved:
         _save_model(function, Path(saved))
         converter = tf.lite.TFLiteConverter.from_saved_model(saved)
-        (folder / "policy.tflite").write_bytes(converter.convert())
+        with _converting("tflite"):
+            model = converter.convert()
+        (folder / "policy.tflite").write_bytes(model)
 
 
 def _save_onnx(function: PolicyFunction, folder: Path) -> None:
+    import onnx
     import tf2onnx
 
-    model, _ = tf2onnx.convert.from_function(
-        function.call, input_signature=function.call.input_signature, opset=ONNX_OPSET
-    )
+    with _converting("onnx"):
+        model, _ = tf2onnx.convert.from_function(
+            function.call, input_signature=function.call.input_signature, opset=ONNX_OPSET
+        )
+        # The converter takes bfloat16 for another type, which no runtime loads.
+        onnx.checker.check_model(model, full_check=True)
     (folder / "policy.onnx").write_bytes(model.SerializeToString())
+
+
+@contextlib.contextmanager
+def _converting(format: str) -> Iterator[None]:
+    """Raises UsageError where a converter fails, with errors of any type."""
+    try:
+        yield
+    except Exception as error:
+        raise UsageError(
+            f"--format={format} has not all operations of the policy, see --format=savedmodel\n"
+            f"{first_line(error)}"
+        ) from error
 
 
 FORMATS: dict[str, Callable[[PolicyFunction, Path], None]] = {

@@ -187,3 +187,13 @@ def test_other_programs_reach_the_scores_of_the_run(name, tmp_path):
         expected = metadata["evaluation"]
         assert len(returns) == len(expected["seeds"])
         np.testing.assert_allclose(np.mean(returns), expected["return_mean"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("format", ["tflite", pytest.param("onnx", marks=needs_onnx)])
+def test_a_format_without_the_operations_of_a_policy_says_so(format, tmp_path):
+    settings = {**KINDS["categorical"].settings, "precision": "bfloat16"}
+    run = save_run(KINDS["categorical"]._replace(settings=settings), tmp_path)
+    with pytest.raises(UsageError, match=f"--format={format} has not all operations") as caught:
+        export_policy(run, tmp_path / "out", format)
+    assert str(caught.value).count("\n") == 1
+    assert not (tmp_path / "out").exists()
