@@ -30,7 +30,7 @@ class Reinforce(Algorithm):
         spaces = batch_env.observation_space, batch_env.action_space
         self.policy = Policy(*spaces, config, self._generator)
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._weights = self.policy.network.variables()
+        self._weights = self.policy.network.trainable_variables()
         [self._optimizer] = make_optimizers(self._weights, config)
         samples = tf.zeros([config.rollout_length, batch_env.num_envs], tf.int32)  # [T, B]
         self._samples = tf.Variable(samples, trainable=False)

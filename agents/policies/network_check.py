@@ -12,8 +12,8 @@ import tensorflow as tf
 from agents.errors import UsageError
 from agents.policies.weights import Weight, numbered, weights_by_path
 
-# Layers with weights in all networks of users; none may be in two.
-_USED_LAYERS: weakref.WeakSet[keras.layers.Layer] = weakref.WeakSet()
+# Layers with weights in all networks of users, by id; none may be in two.
+_USED_LAYERS: weakref.WeakValueDictionary[int, keras.layers.Layer] = weakref.WeakValueDictionary()
 
 
 def check_network(model: keras.Model, place: str) -> None:
@@ -48,7 +48,7 @@ def check_network(model: keras.Model, place: str) -> None:
 def _problem_of_weights(weights: Mapping[str, Weight]) -> str:
     """Describes the first weight that can't be trained; empty if all can."""
     for path, (variable, layer, trainable) in weights.items():
-        if layer in _USED_LAYERS:
+        if id(layer) in _USED_LAYERS:
             return (
                 f"the layer '{layer.name}' is a part of another network already\n"
                 "create layers inside of the function, which is called for the policy and for the "
@@ -62,7 +62,7 @@ def _problem_of_weights(weights: Mapping[str, Weight]) -> str:
             )
         if trainable and variable.constraint is not None:
             return f"the weight {path} has a constraint, which training does not apply"
-    _USED_LAYERS.update(weight.layer for weight in weights.values())
+    _USED_LAYERS.update({id(weight.layer): weight.layer for weight in weights.values()})
     return ""
 
 
