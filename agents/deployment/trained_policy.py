@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,20 @@ import tensorflow as tf
 from agents.backends.backend import make_backend
 from agents.deployment.policy_function import PolicyFunction
 from agents.deployment.space_json import load_spaces
+from agents.environments.data_check import DataCheck, DataError
 from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy, check_size
 from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
-from agents.spaces import element, flatten, pack
+from agents.spaces import element, pack
 from agents.storage.checkpoint import restore
 from agents.storage.checkpoint_files import AVERAGED, find_files
 from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
+from agents.vector.batch_inputs import reset_mask
 
 # Recurrent state of N episodes, float32 [N, U] each; empty for policies without memory.
 PolicyState = tuple[np.ndarray, ...]
@@ -58,7 +61,8 @@ class TrainedPolicy:
             for deterministic in (True, False)
         }
         function = self._functions[True]
-        self._leaves, self._actions = function.observ_leaves, function.action_leaves
+        self._check = DataCheck(self.observation_space, 1, _warn_of_bounds)
+        self._actions = function.action_leaves
         self._state_sizes = [int(spec.shape[1]) for spec in function.state_specs]
         self.recurrent = bool(self._state_sizes)
         self._carried: PolicyState | None = None
@@ -68,14 +72,17 @@ class TrainedPolicy:
 
         Args:
           observ: An element of the observation space, leaves [...], or a batch, leaves [N, ...].
+            Integers may stand for floating point; further keys of dictionaries are ignored. The
+            first finite number out of bounds is reported in a warning.
           deterministic: Whether to take the most likely action instead of a random one.
 
         Returns:
           An element of the action space as the environment takes it, or a batch, leaves [N, ...].
 
         Raises:
-          ValueError: The observation is not of the observation space's structure and shapes, or a
-            recurrent policy carries the state of another number of episodes.
+          ValueError: The observation is one that ends training: another structure, shape or type,
+            NaN, infinity, or integers out of bounds. Or a recurrent policy carries the state of
+            another number of episodes.
         """
         leaves, single = self._batch(observ)
         carried = self._carried
@@ -96,11 +103,14 @@ class TrainedPolicy:
 
         Args:
           done: bool [N], which episodes of the batch ended; by default all.
+
+        Raises:
+          ValueError: A mask of another shape or type.
         """
         if done is None or self._carried is None:
             self._carried = None
             return
-        ended = np.asarray(done, bool).reshape(-1, 1)  # [N, 1]
+        ended = reset_mask(np.atleast_1d(done), None, len(self._carried[0]))[:, None]  # [N, 1]
         self._carried = tuple(np.where(ended, np.float32(0), part) for part in self._carried)
 
     def step(
@@ -118,22 +128,34 @@ class TrainedPolicy:
           observation.
 
         Raises:
-          ValueError: As `__call__`, or the state does not fit.
+          ValueError: As `__call__`, or the state has another shape or is not finite.
         """
         leaves, single = self._batch(observ)
-        shapes = [(len(leaves[0]), size) for size in self._state_sizes]
         if state is None:
             state = self._zero_state(len(leaves[0]))
-        elif [np.shape(part) for part in state] != shapes:
-            raise ValueError(
-                f"Expected a recurrent state of shapes {shapes}, got "
-                f"{[np.shape(part) for part in state]}."
-            )
+        else:
+            state = self._checked_state(state, len(leaves[0]))
         actions, state = self._act(leaves, state, deterministic)
         return self._unbatch(actions, single), state
 
     def _zero_state(self, num: int) -> PolicyState:
         return tuple(np.zeros([num, size], np.float32) for size in self._state_sizes)
+
+    def _checked_state(self, state: PolicyState, num: int) -> PolicyState:
+        """Returns a recurrent state as float32 [num, U] each; raises ValueError for another."""
+        shapes = [(num, size) for size in self._state_sizes]
+        parts = [np.asarray(part) for part in state]
+        if [part.shape for part in parts] != shapes:
+            raise ValueError(
+                f"Expected a recurrent state of shapes {shapes}, got "
+                f"{[part.shape for part in parts]}."
+            )
+        if all(part.dtype.kind in "fiu" for part in parts):
+            with np.errstate(over="ignore"):
+                numbers = tuple(part.astype(np.float32, copy=False) for part in parts)
+            if all(np.isfinite(part).all() for part in numbers):
+                return numbers
+        raise ValueError("Expected a recurrent state of finite numbers, as `step` returns it.")
 
     def _act(
         self, leaves: Sequence[np.ndarray], state: PolicyState, deterministic: bool
@@ -148,40 +170,44 @@ class TrainedPolicy:
         """Returns the leaves [N, ...] of an observation or a batch, and whether it is a single one.
 
         Raises:
-          ValueError: Structure or shapes are not those of the observation space.
+          ValueError: See `__call__`.
         """
         try:
-            values = flatten(self.observation_space, observ)
-            arrays = [
-                np.asarray(value, leaf.dtype)
-                for value, (_, leaf) in zip(values, self._leaves, strict=True)
-            ]
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"expected {self._expected}: {error}") from None
-        shapes = [leaf.shape for _, leaf in self._leaves]
-        if [array.shape for array in arrays] == shapes:
-            return [array[None] for array in arrays], True
-        batches = [array.shape[:1] for array in arrays]
-        if len(set(batches)) == 1 and all(
-            array.shape == (*batches[0], *shape) and array.ndim
-            for array, shape in zip(arrays, shapes, strict=True)
-        ):
-            return arrays, False
-        found = ", ".join(
-            f"{name} {list(array.shape)}"
-            for (name, _), array in zip(self._leaves, arrays, strict=True)
-        )
-        raise ValueError(f"expected {self._expected}, got the shapes {found}")
-
-    @property
-    def _expected(self) -> str:
-        return f"an observation of {self.observation_space}, or a batch of them"
+            arrays, single = self._check.arrays(observ)
+        except DataError as error:
+            raise ValueError(_describe_refused(observ, error)) from error.__cause__
+        return ([array[None] for array in arrays] if single else arrays), single
 
     def _unbatch(self, leaves: list[np.ndarray], single: bool) -> NestedArray:
         """Returns actions [N, ...] in the structure of the action space, or the single one."""
         if single:
             return element(self.action_space, leaves, 0)
         return pack(self.action_space, leaves)
+
+
+def _describe_refused(observ: NestedArray, error: DataError) -> str:
+    """Returns the message for an observation that the check refused."""
+    if isinstance(observ, tuple) and observ and isinstance(observ[-1], Mapping):
+        if len(observ) == 2:
+            return (
+                "env.reset() returns two values, and the policy takes the first: "
+                "observ, info = env.reset()"
+            )
+        if len(observ) == 5:
+            return (
+                "env.step() returns five values, and the policy takes the first: "
+                "observ, reward, terminated, truncated, info = env.step(action)"
+            )
+    problem = " ".join(str(error).split())  # Spaces may have several lines.
+    return f"The policy got {problem.removeprefix('returned ')}"
+
+
+def _warn_of_bounds(returned: str) -> None:
+    warnings.warn(
+        f"The policy got {returned.removeprefix('returned ')}. It acts on it, and these bounds are "
+        "not checked any more.",
+        stacklevel=2,
+    )
 
 
 def load_policy(run: RunDirectory | str | Path, checkpoint: str | int = "last") -> TrainedPolicy:

@@ -21,6 +21,7 @@ class BatchBounds:
     Attributes:
       low: The smallest finite element, inclusive, [N, ...] of the space's type.
       high: The largest finite element, inclusive, [N, ...] of the space's type.
+      all_integers: Whether all integers of the space's type are within the bounds.
     """
 
     def __init__(self, leaf: Leaf, num_elements: int, tolerance: float = 0.0):
@@ -32,7 +33,7 @@ class BatchBounds:
           tolerance: Widens bounds of floating point, relative to their magnitude if that is over 1.
         """
         low, high = bounds(leaf)
-        self._all_finite = self._all_integers = False
+        self._all_finite = self.all_integers = False
         if leaf.dtype.kind == "f":
             limits = np.finfo(leaf.dtype)
             self._all_finite = bool(np.all(low == limits.min) and np.all(high == limits.max))
@@ -41,7 +42,7 @@ class BatchBounds:
                 high = np.minimum(high + tolerance * np.maximum(1, np.abs(high)), limits.max)
         elif leaf.dtype.kind in "iu":
             integers = np.iinfo(leaf.dtype)
-            self._all_integers = bool(np.all(low == integers.min) and np.all(high == integers.max))
+            self.all_integers = bool(np.all(low == integers.min) and np.all(high == integers.max))
         # In the batch's shape, type and order: comparing with them takes a fifth of the time then.
         shape = (num_elements, *leaf.shape)
         self.low = np.broadcast_to(low, shape).astype(leaf.dtype, "C")  # [N, ...]
@@ -59,7 +60,7 @@ class BatchBounds:
     def contain(self, batch: np.ndarray) -> bool:
         """Whether all elements of a batch [N, ...] are within the bounds."""
         # Positional outputs and comparing bytes take half of the time of `all`.
-        if self._all_integers and batch.dtype == self.low.dtype:
+        if self.all_integers and batch.dtype == self.low.dtype:
             return True
         if self._all_finite:
             np.isfinite(batch, self._above_low)

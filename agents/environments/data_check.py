@@ -75,6 +75,8 @@ class DataCheck:
         self.shape = observation_space.shape if single else None
         self.dtype = observation_space.dtype if single else None
         self._bounds = [BatchBounds(leaf, num_envs, _TOLERANCE) for leaf in self._leaf_spaces]
+        paths = leaf_paths(observation_space)
+        self._paths = ["".join(f"[{key!r}]" for key in path) for path in paths]
 
     def leaves(self, observ: NestedArray) -> list[NestedArray]:
         """Returns the leaves [...] of an observation.
@@ -85,15 +87,50 @@ class DataCheck:
         is_array = observ.__class__ is np.ndarray
         if is_array and observ.dtype is self.dtype and observ.shape == self.shape:
             return [observ]  # The usual case, in less time.
-        try:
-            leaves = flatten(self._space, observ)
-        except (KeyError, IndexError, TypeError, ValueError):
-            raise DataError(
-                f"returned the observation {_describe(observ)}, expected an element of {self._space}"
-            ) from None
-        for value, leaf in zip(leaves, self._leaf_spaces, strict=True):
-            _check_leaf(value, leaf)
+        leaves = _flatten(self._space, observ)
+        for value, leaf, path in zip(leaves, self._leaf_spaces, self._paths, strict=True):
+            array = _to_array(value, leaf, path)
+            if array.shape != leaf.shape:
+                raise _wrong_shape(array, leaf, path)
+            _check_type(array, leaf, path)
         return leaves
+
+    def arrays(self, observ: NestedArray) -> tuple[Leaves, bool]:
+        """Converts one observation, or a batch of them, to arrays of the space's types.
+
+        Checks everything that `leaves` and `check_bounds` do, without changing buffers: several
+        threads may call this at once. Integers may stand for floating point.
+
+        Args:
+          observ: Leaves [...] of one observation, or [N, ...] of a batch, for any N.
+
+        Returns:
+          The arrays, shaped as given, and whether they are of one observation.
+
+        Raises:
+          DataError: As `leaves` and `check_bounds`, or batch sizes differ.
+        """
+        arrays: Leaves = []
+        values = _flatten(self._space, observ)
+        for value, leaf, path in zip(values, self._leaf_spaces, self._paths, strict=True):
+            array = _to_array(value, leaf, path)
+            if leaf.shape not in (array.shape, array.shape[1:]):
+                raise _wrong_shape(array, leaf, path, " or a batch of them")
+            _check_type(array, leaf, path, also="iu" if leaf.dtype.kind == "f" else "")
+            if array.dtype != leaf.dtype:
+                with np.errstate(over="ignore"):  # Infinities are out of bounds.
+                    array = array.astype(leaf.dtype)
+            arrays.append(array)
+        pairs = zip(arrays, self._leaf_spaces, strict=True)
+        sizes = [array.shape[: array.ndim - len(leaf.shape)] for array, leaf in pairs]
+        if len(set(sizes)) > 1:
+            shapes = ", ".join(
+                f"{list(array.shape)}{_at(path)}"
+                for array, path in zip(arrays, self._paths, strict=True)
+            )
+            raise DataError(f"returned the shapes {shapes}, expected the same batch size")
+        self.check_bounds([array[None] for array in arrays], 0)
+        return arrays, not sizes[0]
 
     def are_in_bounds(self, leaves: Leaves) -> bool:
         """Whether all observations, leaves [N, ...], are finite and in bounds."""
@@ -107,13 +144,14 @@ class DataCheck:
         Raises:
           DataError: A number is NaN, infinite, or an integer out of bounds.
         """
-        paths = ["".join(f"[{key!r}]" for key in path) for path in leaf_paths(self._space)]
         for known, batch, leaf, path in zip(
-            self._bounds, leaves, self._leaf_spaces, paths, strict=True
+            self._bounds, leaves, self._leaf_spaces, self._paths, strict=True
         ):
+            if known.all_integers:
+                continue
             observ = np.asarray(batch[env])  # [...]
             outside = known.outside(observ, env)  # [...]
-            if not np.any(outside):
+            if not outside.any():
                 continue
             worse = outside & ~np.isfinite(observ) if leaf.dtype.kind == "f" else outside
             place = tuple(np.argwhere(worse if np.any(worse) else outside)[0].tolist())
@@ -174,22 +212,67 @@ def check_reward(reward: float) -> None:
         raise DataError(f"returned the reward {reward}, expected a finite number")
 
 
-def _check_leaf(value: Returned, leaf: Leaf) -> None:
-    """Raises DataError unless a leaf [...] has the shape and the kind of type of its space."""
+def _flatten(space: Space, observ: Returned) -> list[NestedArray]:
+    """Returns the leaves of an observation as they are; raises DataError for another structure."""
     try:
-        array = np.asarray(value)
-    except ValueError:  # Rows of different lengths.
-        raise DataError(f"returned the observation {_describe(value)}, expected {leaf}") from None
-    if array.shape != leaf.shape:
-        raise DataError(f"returned an observation of shape {array.shape}, expected {leaf}")
-    kinds = _KINDS[leaf.dtype.kind] + ("b" if isinstance(leaf, spaces.MultiBinary) else "")
+        return flatten(space, observ)
+    except Exception:
+        _check_structure(space, observ)
+        raise DataError(
+            f"returned the observation {_describe(observ)}, expected an element of {space}"
+        ) from None
+
+
+def _check_structure(space: Space, value: Returned, path: str = "") -> None:
+    """Raises DataError for the first part of an observation without its space's structure."""
+    returned = f"returned the observation {_describe(value)}{_at(path)}"
+    if isinstance(space, spaces.Dict):
+        for key in sorted(space.spaces):
+            try:
+                part = value[key]
+            except Exception:
+                raise DataError(f"{returned}, expected a dictionary with {key!r}") from None
+            _check_structure(space[key], part, f"{path}[{key!r}]")
+    elif isinstance(space, spaces.Tuple):
+        try:
+            pairs = list(zip(space.spaces, value, strict=True))
+        except Exception:
+            raise DataError(f"{returned}, expected {len(space.spaces)} values") from None
+        for index, (child, part) in enumerate(pairs):
+            _check_structure(child, part, f"{path}[{index}]")
+
+
+def _to_array(value: Returned, leaf: Leaf, path: str) -> np.ndarray:
+    """Returns a leaf as an array of any shape and type."""
+    try:
+        return np.asarray(value)
+    except Exception as error:  # Rows of different lengths, or a tensor of a graph.
+        raise DataError(
+            f"returned the observation {_describe(value)}{_at(path)}, expected {leaf}"
+        ) from error
+
+
+def _wrong_shape(array: np.ndarray, leaf: Leaf, path: str, others: str = "") -> DataError:
+    shape = f"an observation of shape {array.shape}{_at(path)}"
+    return DataError(f"returned {shape}, expected {leaf}{others}")
+
+
+def _check_type(array: np.ndarray, leaf: Leaf, path: str, also: str = "") -> None:
+    """Raises DataError unless an array has the kind of its space's type, or `also` these kinds."""
+    kinds = _KINDS[leaf.dtype.kind] + ("b" if isinstance(leaf, spaces.MultiBinary) else "") + also
     if array.dtype.kind not in kinds:
-        raise DataError(f"returned an observation of type {array.dtype}, expected {leaf}")
+        of_type = f"an observation of type {array.dtype}{_at(path)}"
+        raise DataError(f"returned {of_type}, expected {leaf}")
     # Before it is written, where it would wrap around.
     if leaf.dtype.kind in "iu" and array.dtype != leaf.dtype and array.size:
-        limits = np.iinfo(leaf.dtype)
-        if int(array.min()) < limits.min or int(array.max()) > limits.max:
-            raise DataError(f"returned the observation {_describe(value)}, expected {leaf}")
+        limits, smallest, largest = np.iinfo(leaf.dtype), int(array.min()), int(array.max())
+        if smallest < limits.min or largest > limits.max:
+            number = smallest if smallest < limits.min else largest
+            raise DataError(f"returned an observation with {number}{_at(path)}, expected {leaf}")
+
+
+def _at(path: str) -> str:
+    return f" at {path}" if path else ""
 
 
 def _describe(value: Returned) -> str:

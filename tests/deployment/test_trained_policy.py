@@ -179,19 +179,120 @@ def trained(tmp_path_factory):
     return kind, load_policy(save_run(kind, tmp_path_factory.mktemp("run")))
 
 
-@pytest.mark.parametrize("observ", [np.zeros(4), np.zeros((2, 4)), np.zeros((1, 2, 3)), 0.0, "x"])
-def test_observations_of_other_shapes_raise_value_error(trained, observ):
-    with pytest.raises(ValueError, match="expected an observation of Box"):
-        trained[1](observ)
+# By policy, observations that it refuses, and words of the message.
+REFUSED = {
+    "gaussian": [
+        (np.zeros(4), r"shape \(4,\), expected Box.* or a batch of them"),
+        (np.zeros((2, 4)), r"shape \(2, 4\), expected Box"),
+        (np.zeros((1, 2, 3)), r"shape \(1, 2, 3\), expected Box"),
+        (0.0, r"shape \(\), expected Box"),
+        ("x", r"shape \(\), expected Box"),
+        ([[0, 0, 0], [0, 0]], "expected Box"),
+        ({"observ": np.zeros(3)}, "expected Box"),
+        (["1", "2", "3"], "type <U1, expected Box"),
+        (np.zeros(3, complex), "type complex128, expected Box"),
+        (np.zeros(3, bool), "type bool, expected Box"),
+        (np.array([0, None, 0]), "type object, expected Box"),
+        ([0, np.nan, 0], r"The policy got nan at \[1\] in an observation of Box"),
+        ([[0, 0, 0], [0, 0, np.inf]], r"got inf at \[1, 2\] in an observation of Box"),
+        ([0, 1e300, 0], r"got inf at \[1\]"),
+        ((np.zeros(3), {}), r"env.reset\(\) returns two values"),
+        ((np.zeros(3), 0.0, False, False, {}), r"env.step\(\) returns five values"),
+    ],
+    "image": [
+        (np.zeros((36, 36, 2)), "type float64, expected Box.*uint8"),
+        (np.full((36, 36, 2), 300), r"an observation with 300, expected Box\(0, 255"),
+        (np.full((2, 36, 36, 2), -1), r"an observation with -1, expected Box\(0, 255"),
+        (np.full((36, 36, 2), 300).tolist(), "an observation with 300, expected Box"),
+    ],
+    "multi-categorical": [
+        ([[0.5, 0], [0, 0]], "type float64, expected MultiDiscrete"),
+        ([[0, 3], [0, 0]], r"got 3 at \[0, 1\] in an observation of MultiDiscrete"),
+        ([[[0, 0], [-1, 0]]], r"got -1 at \[0, 1, 0\] in an observation of MultiDiscrete"),
+    ],
+    "masked dict": [
+        ({"place": 3.7}, r"type float64 at \['place'\], expected Discrete\(3\)"),
+        ({"place": 99}, r"got 99 at \['place'\] in an observation of Discrete\(3\)"),
+        ({"numbers": [np.nan, 0]}, r"got nan at \['numbers'\]\[0\] in an observation of Box"),
+        ({"numbers": [0]}, r"shape \(1,\) at \['numbers'\], expected Box"),
+        ({"action_mask": [1, 1, 1]}, r"shape \(3,\) at \['action_mask'\], expected MultiBinary"),
+        ({"action_mask": [2, 0, 0, 0]}, r"got 2 at \['action_mask'\]\[0\]"),
+        ({"action_mask": np.ones(4)}, "type float64.*expected MultiBinary"),
+        ({"action_mask": np.ones((2, 4), int)}, r"shapes \[2, 4\] at \['action_mask'\], .*same"),
+        ({"numbers": ...}, "expected a dictionary with 'numbers'"),
+        ([1, 2, 3], "expected a dictionary with 'action_mask'"),
+    ],
+}
 
 
-def test_observations_of_other_structures_raise_value_error(tmp_path):
-    policy = load_policy(save_run(KINDS["masked dict"], tmp_path))
-    with pytest.raises(ValueError, match="expected an observation of Dict"):
-        policy({"action_mask": np.ones(4, np.int8)})
-    observ = batches(policy.observation_space, 2)
-    with pytest.raises(ValueError, match=r"got the shapes observ_action_mask \[4\], "):
-        policy({**observ, "action_mask": np.ones(4, np.int8)})
+@pytest.mark.parametrize("name", REFUSED)
+def test_observations_that_end_training_raise_value_error(name, tmp_path):
+    policy = load_policy(save_run(KINDS[name], tmp_path))
+    valid = policy.observation_space.sample()
+    for observ, message in REFUSED[name]:
+        if isinstance(observ, dict) and isinstance(valid, dict):
+            given = {**valid, **observ}
+            observ = {key: value for key, value in given.items() if value is not ...}
+        for act in (policy, policy.step):
+            with pytest.raises(ValueError, match=message) as caught:
+                act(observ)
+            assert "\n" not in str(caught.value)
+    policy(valid)
+
+
+def test_observations_of_any_origin_are_the_same(trained, tmp_path):
+    policy = trained[1]
+    whole = np.array([1, 0, -1], np.float32)
+    wide = np.zeros((3, 2), np.float32)
+    wide[:, 1] = whole
+    read_only = whole.copy()
+    read_only.flags.writeable = False
+    given = [whole.tolist(), whole.astype(int), whole.astype(np.float64), whole.astype(np.float16)]
+    given += [whole.astype(">f4"), tf.constant(whole), wide[:, 1], read_only]
+    for observ in given:
+        np.testing.assert_array_equal(policy(observ), policy(whole))
+    assert policy(np.zeros((0, 3))).shape == (0, 2)
+    image = load_policy(save_run(KINDS["image"], tmp_path))
+    pixels = image.observation_space.sample()
+    assert image(pixels.astype(np.int64)) == image(pixels.tolist()) == image(pixels)
+    masked = load_policy(save_run(KINDS["masked dict"], tmp_path))
+    observ = masked.observation_space.sample()
+    mask = observ["action_mask"].astype(bool)
+    others = dict(reversed(observ.items())) | {"action_mask": mask, "unknown": "key"}
+    assert masked(others) == masked(observ)
+
+
+def test_the_first_finite_number_out_of_bounds_is_reported_once(trained):
+    with pytest.warns(UserWarning, match=r"The policy got 5.0 at \[0\] in an observation of Box"):
+        trained[1]([5, 0, 0])
+    trained[1]([6, 0, 0])  # Warnings are errors here.
+    with pytest.raises(ValueError, match=r"got nan at \[0\]"):
+        trained[1]([np.nan, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (np.zeros((3, 9), np.float32), r"shapes \[\(3, 8\)\], got \[\(3, 9\)\]"),
+        (np.full((3, 8), np.nan, np.float32), "finite numbers"),
+        (np.full((3, 8), 1e300), "finite numbers"),
+        (np.zeros((3, 8), complex), "finite numbers"),
+        (np.full((3, 8), "0"), "finite numbers"),
+    ],
+)
+def test_other_recurrent_states_raise_value_error(state, message, tmp_path):
+    kind = KINDS["recurrent"]
+    policy = load_policy(save_run(kind, tmp_path))
+    observ = batches(kind.spaces[0], 3)
+    with pytest.raises(ValueError, match=message):
+        policy.step(observ, (state,))
+    expected, _ = policy.step(observ)
+    action, _ = policy.step(observ, (np.zeros((3, 8)),))  # float64.
+    np.testing.assert_array_equal(action, expected)
+    policy(observ)
+    for done in ([True], [0.5] * 3, [True] * 4):
+        with pytest.raises(ValueError, match=r"A reset mask must be bool \[3\]"):
+            policy.reset(done)
 
 
 def test_masks_exclude_actions(tmp_path):

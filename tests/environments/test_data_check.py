@@ -191,6 +191,20 @@ def test_other_structures_shapes_and_types_are_refused(space, observ):
         DataCheck(space, 1).leaves(observ)
 
 
+@pytest.mark.parametrize(
+    ("observ", "words"),
+    [
+        ({"a": 1}, "{'a': 1}, expected a dictionary with 'b'"),
+        ({"a": 1, "b": (VALID,)}, "1 values at ['b'], expected 2 values"),
+        ({"a": 1, "b": (VALID, [1])}, "shape (1,) at ['b'][1], expected MultiBinary(2)"),
+        ({"a": 0.5, "b": (VALID, [1, 1])}, "type float64 at ['a'], expected Discrete(3)"),
+    ],
+)
+def test_the_part_of_an_observation_that_is_refused_is_named(observ, words):
+    with pytest.raises(DataError, match=re.escape(words)):
+        DataCheck(MIXED, 1).leaves(observ)
+
+
 def test_bounds_of_every_leaf_are_checked():
     check = DataCheck(MIXED, 2)
     batch = [np.zeros((2, *leaf.shape), leaf.dtype) for leaf in leaf_spaces(MIXED)]
