@@ -7,20 +7,23 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
 
 from agents.command_line.installation import install_command
 from agents.deployment.policy_function import NamedLeaf, PolicyFunction
 from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
-from agents.errors import UsageError, first_line
+from agents.errors import UsageError
 from agents.seeds import Seeds
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.tensorflow_messages import quiet_tensorflow
@@ -40,7 +43,8 @@ def export_policy(
 
     It takes the mode of the distributions. Arguments and results are named tensors: `observ`, or
     `observ_<key>` in a Dict space, `action` likewise, and for recurrent policies `state_<i>`,
-    zeros at the start of an episode, and `next_state_<i>`. `policy.json` lists them.
+    zeros at the start of an episode, and `next_state_<i>`. `policy.json` lists them with their
+    types, which are those of the spaces; TensorFlow Lite returns floating-point actions as float32.
 
     Args:
       run: A run with checkpoints, or its folder.
@@ -53,8 +57,8 @@ def export_policy(
       The content of `policy.json`.
 
     Raises:
-      UsageError: There is no such run, checkpoint or format, a package is missing, the format lacks
-        an operation, or `outdir` is not empty or can't be written to.
+      UsageError: There is no such run, checkpoint or format, a package is missing, the format has
+        no operation that the policy needs, or `outdir` is not empty or can't be written to.
     """
     run = RunDirectory.of(run)
     if format not in FORMATS:
@@ -69,12 +73,13 @@ def export_policy(
     if outdir.exists() and any(outdir.iterdir()):
         raise UsageError(f"--outdir={outdir} is not empty; name a new folder")
     path = run.checkpoint(checkpoint)
-    spaces = run_spaces(run)
-    policy = restore_policy(run, *spaces, checkpoint)
+    observation_space, action_space = run_spaces(run)
+    computed_space = with_float32(action_space) if format == "tflite" else action_space
+    policy = restore_policy(run, observation_space, computed_space, checkpoint)
     if format == "tflite":  # Has no arithmetic of float64.
         policy.inputs.round_to_float32()
-    function = PolicyFunction(policy, spaces[1])
-    acting_spaces = policy.inputs.acting_space, spaces[1]
+    function = PolicyFunction(policy, computed_space)
+    acting_spaces = policy.inputs.acting_space, action_space
     step = int(path.name.rpartition("-")[2])
     metadata = _metadata(run, step, checkpoint, format, function, *acting_spaces)
     outdir.parent.mkdir(parents=True, exist_ok=True)
@@ -153,16 +158,32 @@ def _save_tflite(function: PolicyFunction, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as saved:
         _save_model(function, Path(saved))
         converter = tf.lite.TFLiteConverter.from_saved_model(saved)
-        with _converting("tflite"):
+        with _refusing("tflite"):
             model = converter.convert()
-        (folder / "policy.tflite").write_bytes(model)
+    (folder / "policy.tflite").write_bytes(model)
+
+
+def with_float32(space: Space) -> Space:
+    """Returns a space whose Boxes of other floating-point types have float32 instead."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict([(key, with_float32(child)) for key, child in space.spaces.items()])
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([with_float32(child) for child in space.spaces])
+    if not isinstance(space, spaces.Box) or space.dtype.kind != "f":
+        return space
+    limits = np.finfo(np.float32)
+    low, high = (
+        np.where(np.isinf(bound), bound, np.clip(bound, limits.min, limits.max))
+        for bound in (space.low.astype(np.float64), space.high.astype(np.float64))
+    )
+    return spaces.Box(low.astype(np.float32), high.astype(np.float32), space.shape, np.float32)
 
 
 def _save_onnx(function: PolicyFunction, folder: Path) -> None:
     import onnx
     import tf2onnx
 
-    with _converting("onnx"):
+    with _refusing("onnx"):
         model, _ = tf2onnx.convert.from_function(
             function.call, input_signature=function.call.input_signature, opset=ONNX_OPSET
         )
@@ -172,14 +193,16 @@ def _save_onnx(function: PolicyFunction, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _converting(format: str) -> Iterator[None]:
-    """Raises UsageError where a converter fails, with errors of any type."""
+def _refusing(format: str) -> Iterator[None]:
+    """Raises UsageError for what a converter raises, usually an operation that its format lacks."""
     try:
         yield
     except Exception as error:
+        operation = re.search(r"Details:\s*(.+?) : {", str(error))  # Of TensorFlow Lite.
+        reason = operation[1] if operation else f"{type(error).__name__}: {error}".splitlines()[0]
         raise UsageError(
-            f"--format={format} has not all operations of the policy, see --format=savedmodel\n"
-            f"{first_line(error)}"
+            f"--format={format}: can't convert this policy: {reason[:200]}\n"
+            "use --format=savedmodel, which has all operations"
         ) from error
 
 

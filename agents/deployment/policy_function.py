@@ -18,7 +18,7 @@ class NamedLeaf(NamedTuple):
     """A leaf of a space.
 
     Attributes:
-      name: Such as `observ`, or `observ_position` in a Dict space; unique in the space.
+      name: Such as `observ`, or `observ_position` in a Dict space; unique in the space, in any case.
       space: The leaf.
     """
 
@@ -104,14 +104,18 @@ def graph_of(policy: Policy, action_space: Space) -> bytes:
 def name_leaves(space: Space, prefix: str) -> list[NamedLeaf]:
     """Names the leaves of a space by their path in it, in the order of `agents.spaces`.
 
-    Characters that are not allowed in the names of signatures become underscores.
+    A name is the prefix, then the keys and indices of the path, joined by underscores. A first key
+    that equals the prefix is not repeated. Characters other than ASCII letters, digits and
+    underscores become underscores. A name that an earlier leaf has, in any case, gets underscores
+    at its end: SavedModel ignores case.
     """
     named: list[NamedLeaf] = []
     taken: set[str] = set()
     for path, leaf in zip(leaf_paths(space), leaf_spaces(space), strict=True):
-        name = re.sub(r"\W", "_", "_".join([prefix, *map(str, path)]), flags=re.ASCII)
-        while name in taken:
+        keys = path if path[:1] == (prefix,) else (prefix, *path)
+        name = re.sub(r"\W", "_", "_".join(map(str, keys)), flags=re.ASCII)
+        while name.lower() in taken:
             name += "_"
-        taken.add(name)
+        taken.add(name.lower())
         named.append(NamedLeaf(name, leaf))
     return named

@@ -123,7 +123,7 @@ class ParametricCategorical:
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
         """Converts samples [...] to the space's dtype and adds its start."""
-        return tf.cast(sample, self._space.dtype) + int(self._space.start)
+        return tf.cast(tf.cast(sample, tf.int64) + int(self._space.start), self._space.dtype)
 
 
 class ParametricMultiCategorical:
@@ -149,8 +149,9 @@ class ParametricMultiCategorical:
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
         """Converts samples [..., A] to [..., *shape] of the space's dtype and adds its start."""
-        action = tf.cast(reshape_last(sample, self._space.shape), self._space.dtype)
-        return action + self._space.start  # [..., *shape]
+        action = tf.cast(reshape_last(sample, self._space.shape), tf.int64)
+        start = self._space.start.astype(np.int64)
+        return tf.cast(action + start, self._space.dtype)  # [..., *shape]
 
 
 def mask_logits(logits: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

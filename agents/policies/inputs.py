@@ -243,10 +243,13 @@ def _to_vector(space: Leaf, value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     batch = [
         -1 if size is None else size for size in value.shape[: len(value.shape) - len(space.shape)]
     ]
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        # TensorFlow Lite and ONNX Runtime have no one-hot vectors of small integers.
+        value = tf.cast(value, tf.int64) - np.asarray(space.start, np.int64)
     if isinstance(space, spaces.Discrete):
-        return tf.one_hot(value - space.start, int(space.n), dtype=dtype)
+        return tf.one_hot(value, int(space.n), dtype=dtype)
     if isinstance(space, spaces.MultiDiscrete):
-        flat = tf.reshape(value - space.start, [*batch, space.nvec.size])  # [..., A]
+        flat = tf.reshape(value, [*batch, space.nvec.size])  # [..., A]
         sizes = np.ravel(space.nvec)
         hot = [tf.one_hot(flat[..., index], int(n), dtype=dtype) for index, n in enumerate(sizes)]
         return tf.concat(hot, axis=-1)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
 
 from agents.command_line.reports import run as run_command
 from agents.deployment.export import METADATA, export_policy
@@ -18,7 +19,7 @@ from agents.errors import UsageError
 from agents.scripts import export as command
 from agents.spaces import flatten
 from tests.deployment import foreign
-from tests.deployment.untrained import KINDS, batches, save_run
+from tests.deployment.untrained import KINDS, Kind, batches, save_run
 
 needs_onnx = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
@@ -43,7 +44,60 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "format"), CASES)
 def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path):
-    kind = KINDS[name]
+    assert_acts_as_the_loaded_one(KINDS[name], format, tmp_path)
+
+
+BOX = spaces.Box(-1, 1, (2,))
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+DIGITS = spaces.MultiDiscrete([3, 2], np.int8, start=[-5, 1])
+OBSERVED_TYPES = {
+    **{dtype: spaces.Box(0, 100, (2,), dtype) for dtype in INTEGERS},
+    **{dtype: spaces.Box(-9, 9, (2,), dtype) for dtype in ("float16", "float32", "float64")},
+    "digits": DIGITS,
+    "bits": spaces.MultiBinary((2, 1)),
+}
+ACTED_TYPES = {
+    **{dtype: spaces.Box(-2, 2, (1, 2), dtype) for dtype in ("float16", "float32", "float64")},
+    "scaled": spaces.Box(-1000, 3000, (), np.float64),
+    "unbounded": spaces.Box(-np.inf, 1e300, (1,), np.float64),
+    "digits": DIGITS,
+}
+KEYS = ("X", "x", "a b", "a/b", "a.b", "a_b", "A_B", "ä", "1", "", "observ", "action", "state_0")
+PAIR = spaces.Tuple([BOX, spaces.Dict(X=BOX, x=BOX)])
+SPACES = {
+    "types": Kind((spaces.Dict(OBSERVED_TYPES), spaces.Dict(ACTED_TYPES)), {"layers": [8]}),
+    "keys": Kind(
+        (
+            spaces.Dict({**dict.fromkeys(KEYS, BOX), "pair": PAIR}),
+            spaces.Dict({**dict.fromkeys(KEYS, BOX), "pair": PAIR}),
+        ),
+        {"layers": [8]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("format", ["savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)])
+def test_exported_policies_have_tensors_of_any_name_and_type(name, format, tmp_path):
+    assert_acts_as_the_loaded_one(SPACES[name], format, tmp_path)
+
+
+def test_tensorflow_lite_returns_floating_point_as_float32(tmp_path):
+    metadata = export_policy(save_run(SPACES["types"], tmp_path), tmp_path / "out", "tflite")
+    dtypes = {tensor["name"]: tensor["dtype"] for tensor in metadata["outputs"]}
+    assert {dtypes[f"action_float{bits}"] for bits in (16, 32, 64)} == {"float32"}
+    assert space_from_json(metadata["action_space"]) == SPACES["types"].spaces[1]
+
+
+def test_a_policy_that_a_format_can_not_compute_is_named(tmp_path):
+    numbers = spaces.Box(0, 100, (2,), np.uint64)
+    run = save_run(Kind((numbers, spaces.Discrete(2)), {"layers": [4]}), tmp_path)
+    with pytest.raises(UsageError, match=r"^--format=tflite: .*tf.Cast.*ui64.*\nuse --format=save"):
+        export_policy(run, tmp_path / "out", "tflite")
+    assert not (tmp_path / "out").exists()
+
+
+def assert_acts_as_the_loaded_one(kind, format, tmp_path):
     run = save_run(kind, tmp_path)
     metadata = export_policy(run, tmp_path / "out", format)
     with warnings.catch_warnings():
@@ -64,10 +118,14 @@ def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path):
             results = act({**dict(zip(names, leaves, strict=False)), **state})
             state = {key: results[f"next_{key}"] for key in state}
             actions = flatten(kind.spaces[1], policy(observ))
-            outputs = [tensor["name"] for tensor in metadata["outputs"]]
-            for output, action in zip(outputs, actions, strict=False):
-                assert results[output].dtype == action.dtype
-                np.testing.assert_allclose(results[output], action, rtol=1e-4, atol=1e-5)
+            for output, action in zip(metadata["outputs"], actions, strict=False):
+                result = results[output["name"]]
+                assert result.dtype == output["dtype"]
+                if format != "tflite" or action.dtype.kind != "f":
+                    assert result.dtype == action.dtype
+                # Numbers of float16 between 1 and 2 are 1e-3 apart.
+                atol = 2e-3 if action.dtype == np.float16 else 1e-5
+                np.testing.assert_allclose(result, action, rtol=1e-4, atol=atol)
 
 
 def test_the_metadata_describe_the_policy(tmp_path):
