@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from agents.learning.schedules import Constant, make_schedule
 from agents.learning.torch_adam import TorchAdam
+from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
 
 
@@ -124,8 +125,9 @@ def make_optimizers(variables: dict[str, tf.Variable], config: Config) -> list[O
 
 def _keras_optimizer(name: str, config: Config) -> keras.optimizers.Optimizer:
     # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
-    if config.optimizer == "adam":
-        return keras.optimizers.Adam(epsilon=config.adam_epsilon, name=name)
-    if config.optimizer == "torch_adam":
-        return TorchAdam(epsilon=config.adam_epsilon, name=name)
-    return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)
+    with default_settings():
+        if config.optimizer == "adam":
+            return keras.optimizers.Adam(epsilon=config.adam_epsilon, name=name)
+        if config.optimizer == "torch_adam":
+            return TorchAdam(epsilon=config.adam_epsilon, name=name)
+        return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)

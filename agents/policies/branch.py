@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
-from collections.abc import Iterator
 
 import keras
 import tensorflow as tf
@@ -15,6 +13,7 @@ from agents.policies.recurrent import Recurrent
 from agents.policies.recurrent_cells import State
 from agents.policies.torsos import make_torso
 from agents.policies.weights import numbered
+from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
 
 # Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
@@ -54,7 +53,8 @@ class Branch:
             key: keras.Input(shape, dtype="float32" if key == "vector" else "uint8", name=key)
             for key, shape in shapes.items()
         }
-        with _precision(config.precision):
+        precision = config.precision
+        with default_settings("mixed_bfloat16" if precision == "bfloat16" else precision):
             torso = make_torso(inputs, parts or {}, config, name)
         # Acts and learns alike, so that probabilities before and after an update are comparable.
         self._torso = functools.partial(torso, training=False)
@@ -110,14 +110,3 @@ def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
 def equal_part(number: int, limit: int) -> int:
     """The largest divisor of a number up to a limit."""
     return max(size for size in range(1, min(number, limit) + 1) if number % size == 0)
-
-
-@contextlib.contextmanager
-def _precision(precision: str) -> Iterator[None]:
-    """Lets new layers compute in a type, with weights of float32."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bfloat16" else precision)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

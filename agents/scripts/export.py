@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents import stop_signals
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run, say
+from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.storage.run_directory import RunDirectory
 
@@ -39,6 +40,7 @@ class ExportOptions(BaseModel):
 def main(arguments: list[str]) -> None:
     """Runs the command."""
     options, _ = parse_command(ExportOptions, arguments, program="agents export", examples=EXAMPLES)
+    check_keras()
     run = RunDirectory.of(options.logdir)
     run.checkpoint(options.checkpoint)  # Before TensorFlow is imported.
     with stop_signals.handling("the export stops"), stop_signals.interruptible():

@@ -16,6 +16,7 @@ from agents.analysis.preset_table import describe_default
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.errors import JournalError, UsageError
+from agents.runtime.keras_settings import check_keras
 from agents.scripts.train import look_up, train
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
@@ -85,6 +86,7 @@ def main(arguments: list[str]) -> None:
         shown=lambda given: load_config(given.get("config") or "default"),
     )
     check_installed()
+    check_keras()
     sweep = _open(options, overrides)
     command = shlex.join([interpreter(), *_arguments(sweep, options.trials)])
     say(f"Sweep {sweep.path}; join or continue it with: {command}")

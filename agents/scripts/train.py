@@ -27,6 +27,7 @@ from agents.errors import (
     NonFiniteError,
     UsageError,
 )
+from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
@@ -169,7 +170,8 @@ def train(
 
     Raises:
       UsageError: The environment is unknown, or there is no policy for its spaces; another process
-        trains the run, it can't be resumed with these settings, or the tracker can't be started.
+        trains the run, it can't be resumed with these settings, or the tracker can't be started;
+        Keras does not run on TensorFlow.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
@@ -185,6 +187,7 @@ def train(
         raise TypeError(
             f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
         )
+    check_keras()
     return _training(config, run, logdir, name, command, track, group, note="")
 
 
@@ -290,6 +293,7 @@ def main(arguments: list[str]) -> None:
 
         print(*preset_table(), sep="\n")
         return
+    check_keras()
     if not options.cluster and options.model_fields_set & {"learner_cpus", "learner_gpus"}:
         raise UsageError("--learner-cpus and --learner-gpus are what --cluster=ray reserves")
     config, resumed, names = _experiment(options, overrides)

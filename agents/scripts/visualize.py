@@ -21,6 +21,7 @@ from agents.command_line.reports import run, say
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
+from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -127,6 +128,7 @@ def visualize(
 
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes: expected an integer that is at least 1, got {episodes}")
+    check_keras()
     run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])

@@ -19,12 +19,12 @@ def write_hyperparameters(folder: Path, settings: Mapping[str, PlainData]) -> No
       folder: Folder of the run.
       settings: The values by name. Lists and dictionaries are shown as JSON.
     """
-    from tensorboard.plugins.hparams import api
+    from tensorboard.plugins.hparams import summary_v2  # Without Keras, unlike `api`.
 
     for path in folder.glob("events.out.tfevents.*"):
         path.unlink()
     file = EventFile(folder)
-    file.summary(0, api.hparams_pb(_plain(settings), trial_id=folder.name))
+    file.summary(0, summary_v2.hparams_pb(_plain(settings), trial_id=folder.name))
     file.close()
 
 

@@ -1,0 +1,104 @@
+"""Keras' own settings: its backend must be TensorFlow, the others make no difference."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+from agents.errors import UsageError
+from agents.types import PlainData
+
+# Values that Keras accepts in its file; others end its import.
+_VALUES = {
+    "floatx": ("float32", "float16", "float64"),
+    "image_data_format": ("channels_last", "channels_first"),
+}
+
+
+def check_keras() -> None:
+    """Raises UsageError unless Keras 3 runs on TensorFlow, or will; does not import it."""
+    keras = sys.modules.get("keras")
+    if keras is not None:
+        version, place = keras.__version__, "in this process"
+        backend = keras.backend.backend()
+    else:
+        version = _installed_version()
+        backend, place = _chosen_backend()
+    if version and int(version.partition(".")[0]) < 3:
+        raise UsageError(f"expected Keras 3, got {version}; pip install --upgrade keras")
+    if backend != "tensorflow":
+        raise UsageError(
+            f"expected Keras on TensorFlow, got the backend '{backend}' {place}; "
+            "set KERAS_BACKEND=tensorflow"
+        )
+
+
+@contextlib.contextmanager
+def default_settings(dtype_policy: str = "float32") -> Iterator[None]:
+    """Makes layers and optimizers independent of the settings of the user's Keras.
+
+    Args:
+      dtype_policy: The policy of layers.
+    """
+    import keras
+
+    before = (
+        keras.config.floatx(),
+        keras.config.image_data_format(),
+        keras.config.dtype_policy(),
+    )
+    keras.config.set_floatx("float32")
+    keras.config.set_image_data_format("channels_last")
+    keras.config.set_dtype_policy(dtype_policy)
+    try:
+        yield
+    finally:
+        keras.config.set_floatx(before[0])
+        keras.config.set_image_data_format(before[1])
+        keras.config.set_dtype_policy(before[2])
+
+
+def _installed_version() -> str:
+    """Returns the version of Keras; empty if unknown, as of a nightly."""
+    try:
+        return importlib.metadata.version("keras")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _chosen_backend() -> tuple[PlainData, str]:
+    """Returns the backend that Keras will choose, and the place that names it.
+
+    Raises:
+      UsageError: Keras does not accept its file of settings.
+    """
+    home = os.path.expanduser("~")
+    home = home if os.access(home, os.W_OK) else "/tmp"
+    folder = os.environ.get("KERAS_HOME", os.path.join(home, ".keras"))
+    path = os.path.expanduser(os.path.join(folder, "keras.json"))
+    settings: PlainData = {}
+    if os.path.exists(path):
+        try:
+            with open(path) as file:
+                settings = json.load(file)
+        except ValueError:
+            pass  # Keras takes its defaults.
+        except OSError as error:
+            raise UsageError(f"can't read Keras' settings {path} ({error.strerror})") from None
+    if not isinstance(settings, dict):
+        raise UsageError(f"expected a JSON object in Keras' settings {path}, got {settings!r:.80}")
+    for name, values in _VALUES.items():
+        value = settings.get(name, values[0])
+        if value not in values:
+            raise UsageError(
+                f"expected {' or '.join(values)} for {name} in Keras' settings {path}, got {value!r}"
+            )
+    if not isinstance(settings.get("epsilon", 1e-7), float):
+        raise UsageError(f"expected a float for epsilon in Keras' settings {path}")
+    if backend := os.environ.get("KERAS_BACKEND"):
+        return backend, "in KERAS_BACKEND"
+    return settings.get("backend", "tensorflow"), f"in {path}"
