@@ -253,16 +253,18 @@ def _to_array(value: Returned, leaf: Leaf, path: str) -> np.ndarray:
 
 
 def _wrong_shape(array: np.ndarray, leaf: Leaf, path: str, others: str = "") -> DataError:
-    shape = f"an observation of shape {array.shape}{_at(path)}"
-    return DataError(f"returned {shape}, expected {leaf}{others}")
+    return DataError(
+        f"returned an observation of shape {array.shape}{_at(path)}, expected {leaf}{others}"
+    )
 
 
 def _check_type(array: np.ndarray, leaf: Leaf, path: str, also: str = "") -> None:
     """Raises DataError unless an array has the kind of its space's type, or `also` these kinds."""
     kinds = _KINDS[leaf.dtype.kind] + ("b" if isinstance(leaf, spaces.MultiBinary) else "") + also
     if array.dtype.kind not in kinds:
-        of_type = f"an observation of type {array.dtype}{_at(path)}"
-        raise DataError(f"returned {of_type}, expected {leaf}")
+        raise DataError(
+            f"returned an observation of type {array.dtype}{_at(path)}, expected {leaf}"
+        )
     # Before it is written, where it would wrap around.
     if leaf.dtype.kind in "iu" and array.dtype != leaf.dtype and array.size:
         limits, smallest, largest = np.iinfo(leaf.dtype), int(array.min()), int(array.max())

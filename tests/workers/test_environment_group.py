@@ -134,9 +134,8 @@ def test_an_observation_of_another_shape_is_not_broadcast():
     observ = {"b": np.zeros(1, np.float32), "a": 0}
     group, arrays = make(ScriptedEnv([observ], OBSERVATIONS, ACTIONS))
     arrays.mask[:] = True
-    with pytest.raises(
-        EnvironmentRaisedError, match=r"shape \(1,\), expected Box\(-1.0, 1000.0, \(2,\), float32\)"
-    ):
+    message = r"shape \(1,\) at \['b'\], expected Box\(-1.0, 1000.0, \(2,\), float32\)"
+    with pytest.raises(EnvironmentRaisedError, match=message):
         group.reset()
 
 
