@@ -58,7 +58,7 @@ def assert_equal(space, actual, expected, rtol=1e-5):
     pairs = zip(flatten(space, actual), flatten(space, expected), strict=True)
     for one, other in pairs:
         assert one.dtype == other.dtype and np.shape(one) == np.shape(other)
-        np.testing.assert_allclose(one, other, rtol, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol, atol=1e-5)
 
 
 def test_loads_the_weights_of_a_checkpoint(tmp_path, envs):
@@ -170,7 +170,7 @@ def test_batches_of_any_size(trained, num):
     observ = batches(kind.spaces[0], num)
     actions = policy(observ)
     assert actions.shape == (num, *kind.spaces[1].shape)
-    np.testing.assert_allclose(actions[-1], policy(observ[-1]), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(actions[-1], policy(observ[-1]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_impala_with_a_vector_equals_plain_numpy():
     )
     expected = hidden @ weights["value/output/kernel"] + weights["value/output/bias"]
     inputs = {"image_0": tf.constant(image, tf.uint8), "vector": tf.constant(vector, tf.float32)}
-    np.testing.assert_allclose(network.value(inputs, {}), expected, rtol=1e-4)
+    np.testing.assert_allclose(network.value(inputs, {}), expected, rtol=1e-4, atol=1e-5)
     # Espeholt et al., 2018, figure 3: sections of 16, 32 and 32 channels, of five layers each.
     assert [shape[-1] for shape in channels] == [16] * 5 + [32] * 10
     assert all(shape[:2] == (3, 3) for shape in channels)
@@ -153,7 +153,7 @@ def test_a_network_may_be_a_function_of_the_user(module):
     hidden = 2 * vector @ weights["value/mine/kernel"]
     expected = hidden @ weights["value/output/kernel"]
     np.testing.assert_allclose(
-        network.value({"vector": tf.constant(vector)}, {}), expected[:, 0], rtol=1e-5
+        network.value({"vector": tf.constant(vector)}, {}), expected[:, 0], rtol=1e-5, atol=1e-6
     )
     again = make({"vector": (3,)}, network="my_networks:doubled", layers=(5,)).variables()
     np.testing.assert_array_equal(again["policy/mine/kernel"], weights["policy/mine/kernel"])

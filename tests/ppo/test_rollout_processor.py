@@ -289,7 +289,7 @@ def test_normalized_values_are_learned_in_units_of_their_deviation():
     # Without statistics, values are the outputs of the network.
     for name in ("value", "advantage", "return"):
         np.testing.assert_allclose(
-            *(report.arrays[f"rollout/{name}"] for report in first), rtol=1e-5
+            *(report.arrays[f"rollout/{name}"] for report in first), rtol=1e-5, atol=1e-5
         )
     returns = first[1].arrays["rollout/return"]
     second = [agent.iterate() for agent in (plain, normalized)]

@@ -88,8 +88,12 @@ class Pair:
         np.testing.assert_allclose(result.final_observ, observ, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(result.reward, reward, rtol=tolerance, atol=tolerance)
         done = terminated | truncated
-        np.testing.assert_array_equal(
-            self.ours.observ.numpy()[~done], result.final_observ.numpy()[~done]
+        # A compiled program may compute the same number twice, and round it in two ways.
+        np.testing.assert_allclose(
+            self.ours.observ.numpy()[~done],
+            result.final_observ.numpy()[~done],
+            rtol=1e-6,
+            atol=1e-6,
         )
         return terminated, truncated
 

@@ -83,7 +83,7 @@ def test_rows_are_independent_of_each_other(make):
     result = env.step(state, actions, uniform())
     result_of_rows = env.step(select(state), actions[rows], uniform(rows))
     tf.nest.map_structure(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6),
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6),
         select(result),
         result_of_rows,
     )
