@@ -50,6 +50,40 @@ def test_equals_scipy(data, batch, size):
     np.testing.assert_allclose(mode, (a - 1) / (a + b - 2), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_large_concentrations_and_close_pairs_lose_no_digits(compiled):
+    sizes = np.array([1e-2, 0.3, 1, 10, 1e3, 1e5])
+    changes = np.array([0, 1e-4, 1e-3, 0.1])
+    first, second, change = (grid.ravel() for grid in np.meshgrid(sizes, sizes, changes))
+    excess = np.array([first, second, first * (1 + change), second * (1 - change)])
+    # The inverse of softplus, which is the identity for large numbers.
+    raw = np.where(excess > 30, excess, np.log(np.expm1(np.minimum(excess, 30))))[..., None]
+    raw = raw.astype(np.float32)
+    a, b, c, d = 1 + tf.nn.softplus(raw).numpy()[..., 0].astype(np.float64)
+    sample = ((a - 0.5) / (a + b - 1)).astype(np.float32)
+
+    @tf.function(jit_compile=compiled)
+    def results():
+        parameters = tf.unstack(tf.constant(raw))
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            own, other = Beta(*parameters[:2]), Beta(*parameters[2:])
+            kl = own.kl(other)
+        slopes = tape.gradient(kl, parameters)
+        return kl, own.entropy(), own.log_prob(sample[:, None]), slopes
+
+    kl, entropy, log_prob, slopes = results()
+    np.testing.assert_allclose(kl, divergence(a, b, c, d), rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(entropy, stats.beta(a, b).entropy(), rtol=1e-6, atol=1e-6)
+    expected = stats.beta(a, b).logpdf(sample.astype(np.float64))
+    np.testing.assert_allclose(log_prob, expected, rtol=1e-6, atol=1e-6)
+    means = [special.digamma(x) - special.digamma(a + b) for x in (a, b)]
+    others = [special.digamma(x) - special.digamma(c + d) for x in (c, d)]
+    for slope, other, mean, inner in zip(slopes[2:], others, means, raw[2:], strict=True):
+        expected = (other - mean) * special.expit(np.float64(inner[:, 0]))
+        np.testing.assert_allclose(slope[:, 0], expected, rtol=1e-5, atol=1e-9)
+
+
 def test_reference_divergence_is_the_expected_log_ratio_of_densities():
     a, b, c, d = 1.3, 4.0, 6.0, 2.5
     points = (np.arange(100_000) + 0.5) / 100_000
