@@ -14,15 +14,15 @@ class CorrelatedNoise:
     Noise in PPO" (2024, arXiv 2312.11091).
     """
 
-    def __init__(self, correlation: float, shape: list[int]):
-        """Starts from zero.
+    def __init__(self, correlation: float, start: tf.Tensor):
+        """Starts the process, which continues over episodes, rollouts and checkpoints.
 
         Args:
           correlation: Lag-1 autocorrelation rho, in [0, 1); 0 leaves noise as it is.
-          shape: Shape of one step's noise, [B, K].
+          start: The noise before the first step, standard normal, float32 [B, K].
         """
         self._correlation = correlation
-        self._last = tf.Variable(tf.zeros(shape), trainable=False)
+        self._last = tf.Variable(start, trainable=False)
 
     def correlate(self, noise: tf.Tensor) -> tf.Tensor:
         """Correlates the independent noise of a rollout; the next call continues the process.

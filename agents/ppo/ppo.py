@@ -96,7 +96,7 @@ class PPO(Algorithm):
         self._num_envs = batch_env.num_envs * reducer.num_learners  # Of all learners.
         noise = self.policy.noise([config.rollout_length, self._num_envs])
         self._noise = tf.Variable(reducer.own(noise, axis=1), trainable=False)
-        self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise.shape[1:])
+        self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise[0])
         self._samples = _variables(self._zero_samples())
         # The policy's recurrent state [B, U], now and before the rollout; and that of all learners.
         zero_states = self.policy.zero_states(batch_env.num_envs)

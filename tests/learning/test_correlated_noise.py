@@ -8,8 +8,8 @@ from agents.learning.correlated_noise import CorrelatedNoise
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.99])
 def test_noise_of_several_rollouts_equals_a_plain_loop(correlation):
     independent = np.random.default_rng(0).normal(size=[3, 50, 2, 3]).astype(np.float32)
-    process = CorrelatedNoise(correlation, [2, 3])
-    last = np.zeros([2, 3])
+    last = np.random.default_rng(1).normal(size=[2, 3])
+    process = CorrelatedNoise(correlation, tf.constant(last, tf.float32))
     for rollout in independent:
         noise = process.correlate(tf.constant(rollout))
         for step in range(50):
@@ -20,15 +20,16 @@ def test_noise_of_several_rollouts_equals_a_plain_loop(correlation):
 
 
 def test_every_step_is_standard_normal_with_the_configured_autocorrelation():
-    process = CorrelatedNoise(0.8, [5000, 1])
-    noise = process.correlate(tf.random.stateless_normal([40, 5000, 1], [0, 1])).numpy()[20:, :, 0]
+    independent = tf.random.stateless_normal([41, 5000, 1], [0, 1])
+    process = CorrelatedNoise(0.8, independent[0])
+    noise = process.correlate(independent[1:]).numpy()[..., 0]  # [T, B]
     np.testing.assert_allclose(noise.std(axis=1), 1, atol=0.05)
-    correlations = [np.corrcoef(noise[step], noise[step + 1])[0, 1] for step in range(19)]
+    correlations = [np.corrcoef(noise[step], noise[step + 1])[0, 1] for step in range(39)]
     np.testing.assert_allclose(correlations, 0.8, atol=0.03)
 
 
 def test_checkpoints_hold_the_last_noise_if_there_is_correlation():
-    process = CorrelatedNoise(0.5, [2, 1])
+    process = CorrelatedNoise(0.5, tf.zeros([2, 1]))
     noise = process.correlate(tf.ones([3, 2, 1]))
     np.testing.assert_array_equal(process.variables()["last"], noise[-1])
-    assert CorrelatedNoise(0.0, [2, 1]).variables() == {}
+    assert CorrelatedNoise(0.0, tf.zeros([2, 1])).variables() == {}

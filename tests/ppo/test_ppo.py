@@ -234,6 +234,18 @@ def test_actions_are_modes_or_clipped_samples(deterministic):
         assert np.std(sample) == pytest.approx(np.e, rel=0.2)
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.9, 0.98])
+def test_exploration_noise_is_standard_normal_from_the_first_step_on(correlation):
+    actions = spaces.Box(-1, 1, (500,), np.float32)
+    envs = [RandomEnv(action_space=actions) for _ in range(2)]
+    arrays = Agent(envs, 4, noise_correlation=correlation).iterate().arrays
+    action, mode, std = (arrays[f"rollout/{name}"] for name in ("action", "mode", "std"))
+    noise = ((action - mode) / std).reshape(4, 1000)  # [T, B * A]
+    np.testing.assert_allclose(noise.std(axis=1), 1, atol=0.1)  # Four standard errors.
+    between = [np.corrcoef(noise[step], noise[step + 1])[0, 1] for step in range(3)]
+    np.testing.assert_allclose(between, correlation, atol=0.13)
+
+
 def test_a_rollout_of_another_length_raises():
     agent = Agent(random_envs(1), 4)
     with pytest.raises(ValueError, match="expected rollouts of 4 steps, got 5"):
