@@ -121,10 +121,14 @@ def find_cache(threads: int) -> CompilationCache | None:
       threads: Size of TensorFlow's thread pools.
 
     Returns:
-      The cache; None if it is `off`, can't be kept, or the user has chosen another one for XLA.
+      The cache; None if it is `off`, can't be kept, or the user has chosen another one for XLA or
+      reads its flags from a file.
     """
     given = os.environ.get(VARIABLE, "")
     if given == OFF or "persistent_cache" in os.environ.get(_FLAGS, ""):
+        return None
+    # Without a dash, it is the path of a file of flags.
+    if any(flags and not flags.strip().startswith("-") for flags in _given_flags()):
         return None
     try:
         root = Path(given) if given else _user_folder()
@@ -149,6 +153,10 @@ def _user_folder() -> Path:
     return Path(caches or home / ".cache", "agents", "xla")
 
 
+def _given_flags() -> list[str]:
+    return [os.environ.get(name, "") for name in ("XLA_FLAGS", _FLAGS)]
+
+
 def _key(threads: int) -> str:
     """Tells apart what programs depend on, besides themselves."""
     import tensorflow as tf
@@ -156,8 +164,7 @@ def _key(threads: int) -> str:
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.is_file() else [platform.processor()]
     features = sorted({line for line in lines if line.startswith(("model name", "flags"))})
-    flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", _FLAGS)]
-    parts = [tf.version.GIT_VERSION, platform.machine(), *features, *flags]
+    parts = [tf.version.GIT_VERSION, platform.machine(), *features, *_given_flags()]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts.append(str(threads or cores))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -163,6 +163,9 @@ def test_no_cache_is_kept_where_it_should_not_be(tmp_path, monkeypatch):
     shared = choose(tmp_path / "shared").folder
     shared.chmod(0o777)
     assert choose(tmp_path / "shared") is None
+    monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "file"))  # Flags in a file may change.
+    assert choose(tmp_path / "own") is None
+    monkeypatch.delenv("XLA_FLAGS")
     monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={tmp_path}")
     assert choose(tmp_path / "own") is None
     assert not (tmp_path / "own").exists()

@@ -27,6 +27,17 @@ tf.function(lambda: tf.constant(1.0) + 1, jit_compile=True)()
     assert (process.returncode, process.stdout, process.stderr) == (0, "3 6\n", "")
 
 
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_onednn_is_on_unless_the_user_has_chosen(chosen):
+    environment = {name: os.environ[name] for name in os.environ if "ONEDNN" not in name}
+    environment |= {"TF_ENABLE_ONEDNN_OPTS": chosen} if chosen else {}
+    for module in ("agents", "agents.tools", "agents.learning"):
+        code = f"import {module}, os; print(os.environ['TF_ENABLE_ONEDNN_OPTS'])"
+        command = [sys.executable, "-c", code]
+        output = subprocess.check_output(command, env=environment, text=True)
+        assert output.strip() == (chosen or "1")
+
+
 def test_has_no_effect_after_tensorflow_has_started():
     import tensorflow as tf
 

@@ -8,9 +8,9 @@ REFERENCE = comparison.Reference(
     "Acrobot-v1",
     max_state=[np.pi, np.pi, 4 * np.pi, 9 * np.pi],
     step_tolerance=1e-12,
-    # Both compute in float64 and round observations to float32; chaos does not amplify errors of
-    # 1e-16 to more in 20 seconds.
-    episode_tolerance=1e-6,
+    # Both compute in float64 and round observations to float32; chaos amplifies errors of 1e-16 to
+    # about 1e-6 in 20 seconds.
+    episode_tolerance=1e-5,
 )
 
 

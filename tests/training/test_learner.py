@@ -233,6 +233,7 @@ print("evaluating", flush=True)
 learner.evaluate()
 """
     environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    del environment["TF_ENABLE_ONEDNN_OPTS"]  # Set by this process at its import of agents.
     output = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
     _, learning, evaluating = re.split("learning|evaluating", output)
     assert len(re.findall("convolution.*backward_weights", learning)) == 8 * 3 * 2, (
