@@ -170,6 +170,13 @@ class ActorCritic:
         policy = self.distribution(self._parameters(features), inputs)
         return policy, self._value_head(value_features)[..., 0]
 
+    def parameters(
+        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
+    ) -> list[tf.Tensor]:
+        """Parameters of the distributions of `evaluate`, [M, size], [N, L, size] or [size]."""
+        features, _ = self._features(inputs, states, is_first)
+        return self._parameters(features)
+
     def variables(self) -> dict[str, tf.Variable]:
         """All weights, by name.
 

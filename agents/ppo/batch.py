@@ -39,6 +39,9 @@ class Batch(NamedTuple):
       valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
         means nothing. () if all have one, see `StepResult.restarted`.
       importance: float32 [M], weights of the advantages; () if the policy before the update acted.
+      start_parameters: Parameters of the policy's distributions before the update, of `inputs`,
+        [M, size] each. `old_parameters` are of inputs with the normalizer's statistics of acting
+        time. () without a setting that needs them, see `limits_kl`.
     """
 
     # Loop variables of the compiled update have this order; changing it changes rounding.
@@ -53,3 +56,4 @@ class Batch(NamedTuple):
     value: tf.Tensor
     valid: Mask = ()
     importance: Weights = ()
+    start_parameters: tuple[tf.Tensor, ...] = ()

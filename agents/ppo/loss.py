@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from agents.distributions.distribution import Distribution
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import standardize, weighted
 from agents.learning.schedules import Constant, make_schedule
@@ -101,7 +102,7 @@ class Loss:
             "policy": policy_loss,
             "value": value_loss,
             "entropy": entropy,
-            "approx_kl": objectives.approximate_kl(log_prob, old_log_prob),
+            "approx_kl": self._approx_kl(minibatch, policy, log_prob),
             "clip_fraction": objectives.clip_fraction(log_prob, old_log_prob, clip_ratio),
         }
 
@@ -117,6 +118,17 @@ class Loss:
         Arguments are those of `objectives.clipped_policy_loss`; `advantage` is standardized.
         """
         return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
+
+    def _approx_kl(self, minibatch: Batch, policy: Distribution, log_prob: tf.Tensor) -> tf.Tensor:
+        """KL divergence from the policy before the update, float32 [], in nats.
+
+        Where it limits the update, it is the change of the weights alone: ratios to the policy that
+        acted also contain the change of the normalizer's statistics.
+        """
+        if not minibatch.start_parameters:
+            return objectives.approximate_kl(log_prob, minibatch.old_log_prob)
+        start = self.network.distribution(minibatch.start_parameters, minibatch.inputs)
+        return tf.reduce_mean(start.kl(policy))
 
     def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Adapts the penalties to the finished update; returns their metrics by tag."""

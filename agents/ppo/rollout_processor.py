@@ -25,7 +25,7 @@ from agents.ppo.advantage_estimator import (
 )
 from agents.ppo.batch import Batch, Targets
 from agents.settings.config import Config
-from agents.settings.derived import sequence_length
+from agents.settings.derived import limits_kl, sequence_length
 from agents.types import NestedTensor
 
 Arrays = dict[str, tf.Tensor]
@@ -160,6 +160,13 @@ class RolloutProcessor:
         arrays = self._arrays(experience, steps, estimates, acting.distribution)
         states = {**acting.states, **estimates.states}  # [T, B, U]
         batch = self._to_elements(steps, states, observed.start_states, is_first)
+        if limits_kl(self._config):
+            parameters = self._network.parameters(batch.inputs, batch.states, batch.is_first)
+            batch = batch._replace(
+                start_parameters=tuple(
+                    _broadcast_to_steps(parameter, batch.advantage) for parameter in parameters
+                )
+            )
         return batch, arrays, functools.partial(self._estimate_again, observed)
 
     def reset_episode_state(self) -> None:
@@ -270,6 +277,6 @@ class RolloutProcessor:
         return arrays
 
 
-def _broadcast_to_steps(parameter: tf.Tensor, done: tf.Tensor) -> tf.Tensor:
-    """A distribution's parameter as [T, B, size], also where it is [size] for all steps."""
-    return tf.broadcast_to(parameter, [*done.shape, parameter.shape[-1]])
+def _broadcast_to_steps(parameter: tf.Tensor, steps: tf.Tensor) -> tf.Tensor:
+    """A distribution's parameter as [*steps.shape, size], also where it is [size] for all steps."""
+    return tf.broadcast_to(parameter, [*steps.shape, parameter.shape[-1]])

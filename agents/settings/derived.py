@@ -31,3 +31,8 @@ def sequence_length(config: Config) -> int:
 def elements_per_minibatch(config: Config) -> int:
     """Number of elements in a minibatch: steps, or sequences of L steps."""
     return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
+
+
+def limits_kl(config: Config) -> bool:
+    """Whether the KL divergence of an update ends it, or adapts the learning rate."""
+    return config.kl_stop > 0 or config.learning_rate_schedule == "kl"

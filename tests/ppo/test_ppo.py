@@ -154,6 +154,23 @@ def test_the_kl_target_grows_with_the_root_of_the_dimensions_of_actions():
     assert rates[0.01, False] < rates[0.01, True] == rates[0.02, False]
 
 
+@pytest.mark.parametrize(("recurrent", "after"), [("none", "minibatch"), ("gru", "epoch")])
+def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy(recurrent, after):
+    envs = [RandomEnv(mean=[500, -100], std=[3, 0.5]) for _ in range(2)]
+    settings = {"layers": (4,), "epochs": 3, "minibatch_size": 5, "recurrent": recurrent}
+    rate = {"learning_rate": 1e-6, "learning_rate_schedule": "kl", "kl_target": 0.01}
+    agent = Agent(envs, 10, kl_stop=0.01, kl_stop_after=after, **settings, **rate)
+    kernel = agent.ppo.policy.network.variables()["policy/output/kernel"]
+    kernel.assign(tf.ones_like(kernel))
+    before = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0]
+    scalars = agent.iterate().scalars
+    change = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0] - before
+    assert np.abs(change).max() > 0.5  # In units of the standard deviation, 1.
+    assert scalars["losses/epochs"] == 3
+    assert scalars["losses/approx_kl"] < 1e-6
+    assert scalars["schedule/learning_rate"] > 1e-6
+
+
 def test_training_is_one_xla_program():
     agent = Agent(random_envs(1), 4, epochs=2, minibatch_size=2)
 

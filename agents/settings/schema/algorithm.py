@@ -121,8 +121,8 @@ class AlgorithmSettings(BaseModel):
         0.0,
         ge=0,
         le=100,
-        description="KL divergence in nats that stops an update early; 0 to disable. Use it where "
-        "single updates ruin the policy.",
+        description="KL divergence in nats, from the policy before the update on equal inputs, that "
+        "stops an update early; 0 to disable. Use it where single updates ruin the policy.",
     )
     multiply_kl_stop: bool = Field(
         False,
