@@ -191,3 +191,14 @@ def test_finite_numbers_beyond_float32_are_found_as_they_are(value):
 def test_descriptions_tell_what_is_wrong_with_a_number():
     assert describe(float("nan")) == "nan" and describe(float("-inf")) == "-inf"
     assert describe(-1e200) == "-1e+200, which exceeds float32,"
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_of_all_types_are_looked_at(dtype, value):
+    values = np.ones([T, B, O])
+    assert int(first_nonfinite(tf.cast(values, dtype))[1]) == -1
+    values[2, 1, 0] = value
+    number, index = first_nonfinite(tf.cast(values, dtype))
+    assert int(index) == 2 * B + 1
+    np.testing.assert_equal(float(number), value)

@@ -259,6 +259,17 @@ def test_values_that_are_not_finite_are_never_saved(tmp_path, value):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64"])
+def test_types_of_numbers_that_may_not_be_finite(tmp_path, dtype, value):
+    variable = tf.Variable(tf.cast([1.0, 2.0], dtype))
+    checkpoints = Checkpoints(tmp_path, {"half": variable})
+    assert checkpoints.save(100)
+    variable.assign(tf.cast([1.0, value], dtype))
+    with pytest.raises(NonFiniteError, match="half .* step 200"):
+        checkpoints.save(200)
+
+
 def test_given_values_are_saved_instead_of_those_of_the_variables(tmp_path):
     variables, checkpoints = write(tmp_path, [100])
     values = {name: variable.numpy() for name, variable in variables.items()}

@@ -56,6 +56,8 @@ class ScriptedHost(WorkerHost):
 
     def receive(self, while_waiting=None):
         assert not self._checks
+        # A process may read its actions until it replies.
+        np.testing.assert_array_equal(self._my_arrays.action[0][self._rows], self.received[-1])
         steps, arrays = len(self.received), self._my_arrays
         for array, value in zip(
             arrays.observ, flatten(COUNTS, count(self._rows.start, steps)), strict=True

@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import os
 import signal
@@ -240,3 +241,43 @@ def test_invalid_data_is_a_reason_to_restart(make):
 def _faulty(fault, countdown, name):
     """An environment, the first of which fails in its step number `countdown`."""
     return FaultyEnv(CommandedEnv(name), fault, countdown if name == "0" else 0)
+
+
+def test_a_seeded_reset_starts_the_seeds_of_restarts_over(make):
+    batch = make(num_envs=2)
+    seeds = []
+    for _ in range(2):
+        batch.reset(seed=[5, 6])
+        batch.step([CommandedEnv.END, 0])
+        with pytest.warns(UserWarning, match="restart number"):
+            batch.step([CommandedEnv.RAISE, 0])
+            batch.step([CommandedEnv.RAISE, 0])
+        seeds.append(batch[0].seeds[0])
+    assert seeds[0] == seeds[1]
+
+
+class BadlyBegun(CommandedEnv):
+    """Its second episode begins with an observation that is invalid, after a valid info."""
+
+    def reset(self, *, seed=None, options=None):
+        observ, info = super().reset(seed=seed, options=options)
+        is_second = len(self.seeds) == 2
+        return observ + (np.nan if is_second else 0), {**info, **({"bad": 1} if is_second else {})}
+
+
+@pytest.mark.parametrize("host", ["inline", "process"])
+def test_infos_of_a_row_that_failed_are_those_of_its_restart(host):
+    constructors = [CommandedEnv, BadlyBegun]
+    batch = (
+        BatchEnv([LocalHost(constructors)], True, restart_limit=1)
+        if host == "inline"
+        else make_batch_env(constructors, 1, restart_limit=1)
+    )
+    with contextlib.closing(batch):
+        batch.reset(seed=3)
+        with pytest.warns(UserWarning, match="nan"):
+            *_, infos = batch.step([CommandedEnv.END, CommandedEnv.END])
+    assert infos["restarted"].tolist() == [False, True]
+    assert "bad" not in infos
+    assert infos["name"].tolist() == ["one", "one"]
+    assert infos["final_info"]["_action"].tolist() == [True, False]
