@@ -12,6 +12,7 @@ instead and ends the process; it also does so after a second signal, without res
 from __future__ import annotations
 
 import contextlib
+import dis
 import os
 import select
 import signal
@@ -62,6 +63,31 @@ def check() -> None:
 def exit_code(interrupt: KeyboardInterrupt) -> int:
     """Returns the exit code of a command that was interrupted: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + (interrupt.signum if isinstance(interrupt, StopRequested) else signal.SIGINT)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether a signal has raised an exception, as Ctrl-C does, and not the code that it stopped.
+
+    A handler in Python is a frame of the traceback. Python's own, which has no frame, raises
+    KeyboardInterrupt between instructions of the main thread, code does by a `raise`.
+    """
+    if isinstance(error, Exception):
+        return False
+    handlers = [signal.getsignal(signum) for signum in signal.valid_signals()]
+    codes = [getattr(handler, "__code__", None) for handler in handlers]
+    instruction = ""
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code in codes:
+            return True
+        instruction = dis.opname[code.co_code[trace.tb_lasti]]
+        trace = trace.tb_next
+    is_default = signal.default_int_handler in handlers and isinstance(error, KeyboardInterrupt)
+    is_main = threading.current_thread() is threading.main_thread()
+    return isinstance(error, StopRequested) or (
+        is_default and is_main and instruction not in ("", "RAISE_VARARGS")
+    )
 
 
 def is_stopping() -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorWrapper
 
 from agents.adapters.envpool_env import EnvPoolEnv, is_env_pool
+from agents.own_copy import own_copy
 from agents.spaces import flatten, leaf_spaces, pack
 
 if TYPE_CHECKING:
@@ -86,9 +87,10 @@ class SameStepAutoreset(VectorWrapper):
         done = np.logical_or(terminated, truncated)  # [B]
         if not done.any():
             return observ, reward, terminated, truncated, infos
-        # Copies [B, ...], because some vector environments reuse these arrays for the reset.
+        # Copies [B, ...], because some vector environments reuse these arrays and infos for the reset.
         final = [np.array(leaf) for leaf in flatten(self.single_observation_space, observ)]
         reward, terminated, truncated = np.array(reward), np.array(terminated), np.array(truncated)
+        infos = own_copy(infos)
         observ, reset_infos = self.env.reset(options={"reset_mask": done.copy()})
         self._check_other_rows(final, observ, done)
         infos = {
@@ -150,7 +152,7 @@ def _join_infos(infos: Info, others: Info) -> Info:
 
 
 def _is_mask(name: str, infos: Info) -> bool:
-    return name.startswith("_") and name[1:] in infos
+    return isinstance(name, str) and name.startswith("_") and name[1:] in infos
 
 
 def _replace_rows(old: NestedArray, new: NestedArray, rows: np.ndarray) -> NestedArray:

@@ -11,7 +11,7 @@ from gymnasium.vector import VectorWrapper
 from agents.environments.data_check import DataCheck, DataError, are_finite, check_reward
 from agents.errors import InvalidDataError
 from agents.shared_memory.shared_arrays import Layout, Results, aligned_empty
-from agents.spaces import flatten
+from agents.spaces import flatten, pack
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, VectorEnv
@@ -54,6 +54,9 @@ class PackedSteps(VectorWrapper):
           ValueError: The environment returned no `final_obs` for an episode that ended.
           TypeError: An entry of `info_keys` is not a number.
         """
+        # TensorFlow's own memory, in which the rollout keeps the actions.
+        own = [np.array(leaf) for leaf in flatten(self.single_action_space, actions)]  # [B, ...]
+        actions = pack(self.single_action_space, own)
         observ, reward, terminated, truncated, infos = self.env.step(actions)
         block = aligned_empty(self.layout.size)  # [size]
         results = Results(self.layout, block)
@@ -127,7 +130,7 @@ class PackedSteps(VectorWrapper):
         for source, rows in ((infos, ~done), (infos.get("final_info", {}), done)):
             if key not in source:
                 self.info_names.update(
-                    name for name in source if not name.startswith(("_", "final_"))
+                    name for name in source if not str(name).startswith(("_", "final_"))
                 )
                 continue
             rows = rows & source.get(f"_{key}", True)  # [B]

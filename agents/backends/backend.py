@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agents.errors import UsageError
+from agents.own_copy import own_copy
 from agents.settings.config import Config
 from agents.settings.entry_points import load_function
 from agents.settings.env_function import EnvFunction
@@ -97,7 +98,7 @@ class EnvBackend(abc.ABC):
             raise ValueError(
                 f"Environments with env_backend '{self._config.env_backend}' take no wrappers."
             )
-        all_kwargs = {**self._config.env_kwargs, **(env_kwargs or {})}
+        all_kwargs = own_copy({**self._config.env_kwargs, **(env_kwargs or {})})
         return self._make(spec, num_envs, all_kwargs, wrap, info_keys, training)
 
     @abc.abstractmethod

@@ -8,6 +8,7 @@ from agents.backends.gymnasium_backend import GymnasiumBackend
 from agents.types import EnvConstructor
 from agents.vector.batch_env import BatchEnv
 from agents.workers.host import LocalHost
+from agents.workers.worker_host import close_hosts
 
 
 class Backend(GymnasiumBackend):
@@ -21,6 +22,5 @@ class Backend(GymnasiumBackend):
                 hosts.append(LocalHost(constructor, index))
             return BatchEnv(hosts, True, info_keys, restarts.limit, restarts.window)
         except BaseException:
-            for host in hosts:
-                host.close()
+            close_hosts(hosts)
             raise

@@ -9,8 +9,10 @@ from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.inspection import Inspection, inspect_env
 from agents.environments.registration import make_env
 from agents.errors import EnvironmentFailure, first_line
+from agents.own_copy import own_copy
 from agents.settings.config import Config
 from agents.settings.entry_points import call
+from agents.types import Env
 
 
 def inspect(config: Config, num_steps: int) -> Inspection:
@@ -21,7 +23,7 @@ def inspect(config: Config, num_steps: int) -> Inspection:
       UnsupportedSpaceError: There is no network or policy for a space.
     """
     spec = make_backend(config).check()
-    make = functools.partial(
+    partial = functools.partial(
         make_env,
         spec,
         config.env_kwargs,
@@ -31,6 +33,11 @@ def inspect(config: Config, num_steps: int) -> Inspection:
         config.action_mask,
         reset_options=config.reset_options,
     )
+
+    def make() -> Env:
+        env: Env = own_copy(partial)()
+        return env
+
     settings = num_steps, config.seed, config.reset_options, config.action_mask
     inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, *settings)
     return inspection

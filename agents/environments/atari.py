@@ -21,6 +21,7 @@ from gymnasium.wrappers import (
 )
 
 from agents.environments.wrappers.interface import Reset, Step
+from agents.own_copy import own_copy
 from agents.types import Env, NestedArray, Options
 
 _FRAME_SKIP, _SIZE, _FRAMES = 4, 84, 4
@@ -76,7 +77,7 @@ class FireStart(gymnasium.Wrapper, RecordConstructorArgs):
 
     def reset(self, *, seed: int | None = None, options: Options | None = None) -> Reset:
         """Resets the environment and presses FIRE; the reward of this step is dropped."""
-        _, reset_info = self.env.reset(seed=seed, options=options)
+        _, reset_info = self.env.reset(seed=seed, options=own_copy(options))
         observ, _, terminated, truncated, info = self.env.step(self._fire)
         if terminated or truncated:
             observ, info = self.env.reset(options=options)

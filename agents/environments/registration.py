@@ -6,9 +6,11 @@ Worker processes import this: it must import neither TensorFlow nor pydantic.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +31,9 @@ from agents.types import Env
 
 # Entry points of environments in which a seeded reset keeps state from earlier episodes.
 _STATEFUL_PREFIXES = ("gymnasium.envs.box2d.bipedal_walker:", bullet.PREFIX)
+
+# Environments that were made in this process, by id.
+_made: weakref.WeakValueDictionary[int, Env] = weakref.WeakValueDictionary()
 
 
 def find_spec(env: str) -> EnvSpec:
@@ -101,8 +106,8 @@ def make_env(
       reset_options: Options for every reset.
 
     Raises:
-      UsageError: A wrapper is missing, fails, or does not return an environment, or the
-        environment's constructor does not take `env_kwargs`.
+      UsageError: A wrapper is missing, fails, or does not return an environment; the environment's
+        constructor does not take `env_kwargs`, or returns the same environment again.
       UnsupportedSpaceError: There are no action masks for its action space.
       RenderingError: `render_mode` is "rgb_array", which the environment does not support.
     """
@@ -204,14 +209,27 @@ def _make_reproducible(spec: EnvSpec, **kwargs: Any) -> Env:
       spec: Gymnasium's specification.
       **kwargs: For `gymnasium.make`.
     """
-
-    def make() -> Env:
-        env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
-        if _has_prefix(spec, bullet.PREFIX):
-            bullet.connect(env.unwrapped)
-        return env
-
+    make = functools.partial(_make_new, spec, kwargs)
     return RebuildOnSeed(make) if _has_prefix(spec, _STATEFUL_PREFIXES) else make()
+
+
+def _make_new(spec: EnvSpec, kwargs: dict[str, Any]) -> Env:
+    """Makes an environment.
+
+    Raises:
+      UsageError: It was made before: two rows, or training and evaluation, would share it.
+    """
+    env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
+    inner = env.unwrapped
+    if _made.get(id(inner)) is inner:
+        raise UsageError(
+            f"env '{spec.id}': its function returned an environment that it had returned before\n"
+            "make a new environment in each call"
+        )
+    _made[id(inner)] = inner
+    if _has_prefix(spec, bullet.PREFIX):
+        bullet.connect(inner)
+    return env
 
 
 def _has_prefix(spec: EnvSpec, prefix: str | tuple[str, ...]) -> bool:

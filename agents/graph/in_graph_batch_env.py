@@ -218,7 +218,7 @@ class InGraphBatchEnv(InGraphEnv):
     def _reset_in_python(self, mask: np.ndarray, seed: np.ndarray) -> list[np.ndarray]:
         # Vector environments with a single generator take no lists of seeds.
         seeds = [None if one < 0 else int(one) for one in seed] if (seed >= 0).any() else None
-        options = {"reset_mask": mask}
+        options = None if mask.all() else {"reset_mask": mask.copy()}
         try:
             with self._interruptible:
                 observ, _ = cast(VectorEnv, self._batch_env).reset(seed=seeds, options=options)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from agents import stop_signals
 from agents.errors import UsageError
 from agents.settings import current_folder
 from agents.suggestion import did_you_mean
@@ -66,7 +67,9 @@ def import_module(module: str, place: str) -> ModuleType:
         raise UsageError(
             f"{place} needs the module '{error.name}', which was not found\n{hint}"
         ) from None
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if stop_signals.is_interrupt(error):
+            raise
         raise UsageError(f"{place}: importing '{module}' failed\n{_describe(error)}") from error
 
 
@@ -124,7 +127,9 @@ def call(function: Callable[..., Any], place: str, *arguments: Any) -> Any:
         return function(*arguments)
     except UsageError:
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if stop_signals.is_interrupt(error):
+            raise
         raise UsageError(f"{place} failed\n{_describe(error)}") from error
 
 

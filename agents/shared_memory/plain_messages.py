@@ -101,7 +101,7 @@ def _refuse(value: Value) -> NoReturn:
 def _describe(value: Value) -> Value:
     try:
         return repr(value)[:MAX_REPR_LENGTH]
-    except Exception:
+    except BaseException:
         return f"<{type(value).__qualname__}>"
 
 

@@ -58,7 +58,7 @@ class EpisodeStatistics:
                 scalars[f"info/{key}"] = float(total / count)
             elif self._info_names and key not in self._missing:
                 self._missing.add(key)
-                names = ", ".join(sorted(self._info_names))
+                names = ", ".join(sorted(map(str, self._info_names)))
                 warnings.warn(
                     f"info_keys: no info had a number '{key}' so far; names in infos: {names}",
                     stacklevel=3,

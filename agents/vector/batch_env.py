@@ -15,6 +15,7 @@ from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import pack, rows_of
 from agents.vector.batch_hosts import check_compatible, make_hosts
+from agents.vector.batch_infos import batch_infos
 from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
 from agents.vector.exchange import Exchange, Pending, SendRequest
 from agents.vector.paced_rollout import PacedRollout
@@ -35,10 +36,14 @@ class BatchEnv(VectorEnv):
 
     Arrays that `step` and `reset` return are new and never change. Infos of the first and the last
     step of an episode are returned, as Gymnasium's vector environments do (`final_info`,
-    `_final_info`). In steps that end episodes, infos hold the final observations `final_obs`, an
-    array of objects [B], None where no episode ended, with their mask `_final_obs` [B]. Numbers of
-    `info_keys` are returned in every step, float64 [B] with their masks; where an episode ended,
-    they are those of its last step.
+    `_final_info`); values that do not fit together are arrays of objects, see `batch_infos`. In
+    steps that end episodes, infos hold the final observations `final_obs`, an array of objects [B],
+    None where no episode ended, with their mask `_final_obs` [B]. Numbers of `info_keys` are
+    returned in every step, float64 [B] with their masks; where an episode ended, they are those of
+    its last step.
+
+    Environments share nothing that they may change: each has copies of its own of options and
+    actions, and of what `call` and `set_attr` are given, see `agents.own_copy`.
 
     Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
     and dictionaries of those): other values are strings, the first 200 characters of their `repr`.
@@ -171,7 +176,9 @@ class BatchEnv(VectorEnv):
         if self._pending is None:
             raise NoAsyncCallError("Calling `step_wait` without `step_async` before.", "step")
         row_infos, block = self._end_step()
-        results = Results(self.layout, block)
+        # A caller may change its arrays; those of the next restart, or turn, must stay.
+        keeps = self.restarts is not None or self.wait_for < 1
+        results = Results(self.layout, block.copy() if keeps else block)
         infos = self._batch_infos(row_infos)
         for key, numbers in results.info.items():
             infos[key], infos[f"_{key}"] = numbers, ~np.isnan(numbers)  # [B]
@@ -230,8 +237,8 @@ class BatchEnv(VectorEnv):
 
         Args:
           seed: One per environment, or the first of consecutive ones, or None; not negative.
-          options: For the environments' own `reset`, except for `reset_mask`, bool [B], which
-            selects the environments to reset.
+          options: For the environments' own `reset`, a copy for each, except for `reset_mask`, bool
+            [B], which selects the environments to reset.
           indices: The N environments to reset, instead of a mask; only their rows are returned.
 
         Returns:
@@ -244,21 +251,22 @@ class BatchEnv(VectorEnv):
           EnvironmentFailure: An environment or its process failed; the batch must be reset.
         """
         self._check_idle("reset")
-        options = dict(options or {})
-        mask = reset_mask(options.pop("reset_mask", None), indices, self.num_envs)  # [B]
+        options = None if options is None else dict(options)
+        mask = options.pop("reset_mask", None) if options else None
+        mask = reset_mask(mask, indices, self.num_envs)  # [B]
         seeds = seed_list(seed, self.num_envs)  # [B]
         self._arrays.mask[:] = mask
         self._arrays.seed[:] = seeds
         if self.restarts:
             self.restarts.note_reset()
         needs_reset = self._needs_reset & ~mask  # [B]
-        self._begin("reset", lambda host, started: host.send_reset(options or None, started))
+        self._begin("reset", lambda host, started: host.send_reset(options, started))
         infos = self._end()
         self._needs_reset = needs_reset
         self._latest = self._arrays.copy_results()  # uint8 [size]
         observ = Results(self.layout, self._latest).observ
         rows = slice(None) if indices is None else np.asarray(indices, int)
-        observ = [leaf[rows] for leaf in observ]  # [B, ...] or [N, ...] each.
+        observ = [np.array(leaf[rows]) for leaf in observ]  # [B, ...] or [N, ...] each.
         return pack(self.single_observation_space, observ), self._batch_infos(infos)
 
     def __len__(self) -> int:
@@ -388,12 +396,11 @@ class BatchEnv(VectorEnv):
         return infos + [(row, info, None) for row, info in restarted.items()]
 
     def _batch_infos(self, row_infos: RowInfos) -> Info:
-        infos: Info = {}
-        for row, info, final_info in row_infos:
-            if final_info is not None:
-                info = {**info, "final_info": final_info}
-            infos = self._add_info(infos, info, row)
-        return infos
+        infos = [
+            (row, info if final_info is None else {**info, "final_info": final_info})
+            for row, info, final_info in row_infos
+        ]
+        return batch_infos(infos, self.num_envs)
 
 
 def _send_step(host: Host, started: float) -> None:

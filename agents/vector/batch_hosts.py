@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agents.workers.description import innermost
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, LocalHost
 
@@ -46,13 +47,32 @@ def make_hosts(
             f"Only environments in processes, stepped in parallel, can be ahead of others: got wait_for {wait_for} "
             "with environments in this process or blocking=True. Pass wait_for=1."
         )
-    return [_make_host(env) for env in envs]
+    hosts = [_make_host(env) for env in envs]
+    _check_distinct(hosts)
+    return hosts
 
 
 def _make_host(env: Env | ExternalProcess | LocalHost) -> Host:
     if isinstance(env, ExternalProcess):
         return env.host
     return env if isinstance(env, LocalHost) else LocalHost(lambda: env)
+
+
+def _check_distinct(hosts: Sequence[Host]) -> None:
+    """Raises ValueError if an environment or a process has several places in the batch."""
+    rows: dict[int, int] = {}  # By the id of the environment, or of its process.
+    row = 0
+    for host in hosts:
+        parts: list[object] = [host]
+        if isinstance(host, LocalHost):
+            parts = [innermost(host[index]) for index in range(host.num_envs)]
+        for offset, part in enumerate(parts):
+            first = rows.setdefault(id(part), row + offset)
+            if first != row + offset:
+                raise ValueError(
+                    f"Environment {row + offset} of the batch is environment {first} again: make a new one for each."
+                )
+        row += host.num_envs
 
 
 def check_compatible(descriptions: Sequence[Description]) -> None:

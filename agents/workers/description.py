@@ -62,6 +62,11 @@ def decode(code: PlainData) -> Description:
     )
 
 
+def innermost(env: Env) -> Env:
+    """Returns the environment inside of all wrappers."""
+    return getattr(env, "unwrapped", env)
+
+
 def find_autoreset_layer(env: Env) -> str | None:
     """Returns the name of the wrapper that starts the next episode automatically, or None."""
     layer: Env | None = env

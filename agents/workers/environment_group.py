@@ -5,7 +5,6 @@ The same code runs in worker processes and, for environments in the parent proce
 
 from __future__ import annotations
 
-import contextlib
 import os
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from agents import stop_signals
 from agents.environments.data_check import (
     FLAG_TYPES,
     REAL_TYPES,
@@ -23,9 +23,10 @@ from agents.environments.data_check import (
     unpack_reset,
 )
 from agents.errors import EnvironmentRaisedError, InvalidDataError
+from agents.own_copy import own_copy
 from agents.spaces import elements
 from agents.types import Info
-from agents.workers.description import Description, describe
+from agents.workers.description import Description, describe, innermost
 
 if TYPE_CHECKING:
     from agents.shared_memory.shared_arrays import BatchArrays
@@ -46,6 +47,9 @@ class ForkedProcessError(BaseException):
 
 class EnvironmentGroup:
     """Steps and resets environments; environment i has row `start + i` of a batch's arrays.
+
+    Environments share nothing that they may change: each gets copies of its constructor's arguments,
+    of options and of actions, and the infos that are returned are copies, see `own_copy`.
 
     Attributes:
       envs: The environments.
@@ -71,11 +75,11 @@ class EnvironmentGroup:
         """
         self.busy = [-1] if busy is None else busy
         self.envs: list[Env] = []
-        self._constructors, self._start = list(constructors), start
+        self._constructors, self._start = own_copy(list(constructors)), start
         try:
             for env in range(len(constructors)):
                 self.envs.append(self._construct(env))
-        except EnvironmentRaisedError:
+        except BaseException:
             self.close()
             raise
         self.observation_space = self.envs[0].observation_space
@@ -141,6 +145,7 @@ class EnvironmentGroup:
                         or info.__class__ is not dict
                     ):
                         check_types(reward, terminated, truncated, info)
+                        info = dict(info)
                     rewards[env] = reward  # type: ignore[call-overload]
                     terminations[env] = terminated
                     truncations[env] = truncated
@@ -149,6 +154,7 @@ class EnvironmentGroup:
                     if not autoreset:
                         infos.append((self._start + env, info, None))
                     elif terminated or truncated:
+                        info = own_copy(info)  # The reset may change it.
                         observ, reset_info = self._end_episode(env, observ)
                         infos.append((self._start + env, reset_info, info))
                     if (
@@ -160,7 +166,7 @@ class EnvironmentGroup:
                     else:
                         self._write(rows.observ, env, observ)
                     env += 1
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 _check_depth(depth)
                 failures[env] = self._as_environment_error(env, "step", error)
                 env += 1
@@ -171,7 +177,7 @@ class EnvironmentGroup:
         """Resets environments by the arrays' mask [B], with their seeds [B] unless negative.
 
         Args:
-          options: For the environments' own `reset`.
+          options: For the environments' own `reset`, a copy for each.
 
         Returns:
           For every environment that was reset: row, info, and None.
@@ -200,8 +206,11 @@ class EnvironmentGroup:
         Raises:
           EnvironmentRaisedError: The constructor or `reset` raised, or returned invalid data.
         """
-        with contextlib.suppress(Exception):  # It failed before; its own errors say no more.
+        try:
             self.envs[env].close()
+        except BaseException as error:  # It failed before; its own errors say no more.
+            if stop_signals.is_interrupt(error):
+                raise
         self.envs[env] = self._construct(env)
         return [(self._start + env, self._reset(env), None)]
 
@@ -209,8 +218,14 @@ class EnvironmentGroup:
         """Returns a new environment."""
 
         def construct() -> Env:
-            environment = self._constructors[env]()
+            environment: Env = own_copy(self._constructors[env])()
             describe(environment)  # Raises if it has no spaces.
+            for index, other in enumerate(self.envs):
+                if innermost(environment) is innermost(other):
+                    raise ValueError(
+                        f"it returned environment {self._start + index} again; "
+                        "make a new environment in each call"
+                    )
             return environment
 
         return self._guard(env, "constructor", construct)
@@ -221,19 +236,20 @@ class EnvironmentGroup:
         self.busy[0] = env
         try:
             observ, info = unpack_reset(
-                self.envs[env].reset(seed=None if seed < 0 else seed, options=options)
+                self.envs[env].reset(seed=None if seed < 0 else seed, options=own_copy(options))
             )
             _check_depth(depth)
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             _check_depth(depth)
             raise self._as_environment_error(env, "reset", error) from error
         rows.reward[env] = 0
         for numbers in rows.info.values():
             numbers[env] = np.nan
         rows.terminated[env] = rows.truncated[env] = False
-        return info
+        copied: Info = own_copy(info)
+        return copied
 
     def _end_episode(self, env: int, final_observ: NestedArray) -> tuple[NestedArray, Info]:
         """Writes the final observation, leaves [...], and resets the environment."""
@@ -241,7 +257,7 @@ class EnvironmentGroup:
         depth = fork_depth
         returned = unpack_reset(self.envs[env].reset())
         _check_depth(depth)
-        return returned
+        return returned[0], own_copy(returned[1])
 
     def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
         """Adds environments to the failures whose rows hold invalid numbers after a step.
@@ -295,12 +311,18 @@ class EnvironmentGroup:
         self._guard(env, name, lambda: self.envs[env].set_wrapper_attr(name, value))
 
     def close(self) -> None:
-        """Closes all environments, even if one of them raises."""
+        """Closes all environments, even if one of them raises or a signal interrupts it."""
+        interrupts = []
         for env in self.envs:
             try:
                 env.close()
-            except Exception:
-                traceback.print_exc()
+            except BaseException as error:
+                if stop_signals.is_interrupt(error):
+                    interrupts.append(error)
+                else:
+                    traceback.print_exc()
+        if interrupts:
+            raise interrupts[0]
 
     def _write(self, leaves: Leaves, env: int, observ: NestedArray) -> None:
         """Writes an observation, leaves [...], into a row of `leaves`, [N, ...] each."""
@@ -324,28 +346,32 @@ class EnvironmentGroup:
             result = function()
             _check_depth(depth)
             return result
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            _check_depth(depth)
             raise self._as_environment_error(env, action, error) from error
 
     def _as_environment_error(
         self, env: int, action: str, error: BaseException
     ) -> EnvironmentRaisedError:
-        """Translates an exception of an environment into a typed error."""
+        """Translates an exception of an environment into a typed error; raises that of a signal."""
+        if stop_signals.is_interrupt(error):
+            raise error
         row = self._start + env
         if isinstance(error, DataError):
             name = InvalidDataError.__name__
             return InvalidDataError(f"An environment's {action} {error}", "", row, name)
-        message = f"An environment's {action} raised {_describe_exception(error)}"
+        message = f"An environment's {action} raised {describe_exception(error)}"
         failure = EnvironmentRaisedError(message, traceback.format_exc(), row, type(error).__name__)
         failure.__cause__ = error
         return failure
 
 
-def _describe_exception(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
+    """Returns the type and the text of an exception of an environment."""
     name = type(error).__name__
     try:
         return f"{name}: {error}"
-    except Exception:
+    except BaseException:
         return f"{name}, which has no text: its __str__ raised"
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from agents.own_copy import own_copy
 from agents.workers.environment_group import EnvironmentGroup
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class LocalHost:
 
     def ask(self, method: str, index: int, *arguments: Any) -> Any:
         """See `Host.ask`."""
-        return getattr(self._group, method)(index, *arguments)
+        return getattr(self._group, method)(index, *own_copy(arguments))
 
     def __getitem__(self, index: int) -> Env:
         return self._group.envs[index]

@@ -32,7 +32,11 @@ from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
 from agents.workers import environment_group
 from agents.workers.description import encode
-from agents.workers.environment_group import EnvironmentGroup
+from agents.workers.environment_group import (
+    EnvironmentGroup,
+    ForkedProcessError,
+    describe_exception,
+)
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor, PlainData
@@ -120,10 +124,10 @@ class Worker:
             return (RESULT, _dump(infos, describe=True)) if infos else (DONE, b"")
         except EnvironmentRaisedError as error:
             return EXCEPTION, _dump((error.records(), error.infos), describe=True)
-        except ChannelClosed:
+        except (ChannelClosed, ForkedProcessError):
             raise
-        except Exception as error:  # Usually a result of the environment that can't be sent.
-            summary = f"A worker could not reply: {type(error).__name__}: {error}"
+        except BaseException as error:  # Usually a result of the environment that can't be sent.
+            summary = f"A worker could not reply: {describe_exception(error)}"
             record = (summary, traceback.format_exc(), None, type(error).__name__)
             return EXCEPTION, _dump(([record], []))
 

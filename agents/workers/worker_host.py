@@ -21,6 +21,7 @@ from agents.errors import (
     WorkerTimeoutError,
     raised_error,
 )
+from agents.own_copy import own_copy
 from agents.processes.resource_limits import explaining_limits
 from agents.processes.spawner import end_workers, start_worker
 from agents.shared_memory.channel import (
@@ -83,7 +84,7 @@ class WorkerHost:
         self.num_envs = len(constructors)
         self.descriptions: list[Description] = []
         self.attachment: Attachment | None = None
-        self._constructors, self._index = list(constructors), index
+        self._constructors, self._index = own_copy(list(constructors)), index
         self._timeout, self._start_timeout = timeout, start_timeout
         self._steps = 0
         self._deadline: float | None = None
@@ -173,7 +174,7 @@ class WorkerHost:
 
     def send_reset(self, options: Options | None = None, started: float | None = None) -> None:
         """See `Host.send_reset`."""
-        if options:
+        if options is not None:
             self._post_method("group", "reset", (options,), started=started)
             self._expects_infos = True
         else:
@@ -371,8 +372,9 @@ class WorkerHost:
 
 def close_hosts(hosts: Sequence[Host]) -> None:
     """Closes hosts together: what hangs is ended by force after one period of grace for all."""
-    for host in hosts:
-        host.ask_to_close()
-    end_workers([host.worker for host in hosts if isinstance(host, WorkerHost)])
-    for host in hosts:
-        host.close()
+    with contextlib.ExitStack() as stack:  # Closes all of them, even if one raises.
+        for host in reversed(hosts):
+            stack.callback(host.close)
+        for host in hosts:
+            host.ask_to_close()
+        end_workers([host.worker for host in hosts if isinstance(host, WorkerHost)])

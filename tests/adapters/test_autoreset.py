@@ -194,6 +194,33 @@ def test_infos_equal_those_of_gymnasiums_same_step_mode():
     assert ends > 10
 
 
+def test_infos_that_a_reset_overwrites():
+    class Reusing(CountingVectorEnv):
+        infos = {"steps": np.zeros(2), "nested": {"steps": [0]}, "_steps": np.ones(2, bool)}
+
+        def reset(self, *, seed=None, options=None):
+            observ, _ = super().reset(seed=seed, options=options)
+            self._note()
+            return observ, self.infos
+
+        def step(self, actions):
+            results = super().step(actions)
+            self._note()
+            return *results[:-1], self.infos
+
+        def _note(self):
+            self.infos["steps"][:] = self._observ[:, 0]
+            self.infos["nested"]["steps"][0] = self._observ[0, 0]
+
+    batch = to_same_step(Reusing((2, 3), AutoresetMode.DISABLED))
+    batch.reset()
+    batch.step(np.zeros(2, int))
+    *_, infos = batch.step(np.zeros(2, int))
+    assert infos["steps"].tolist() == [0, 2]
+    assert infos["final_info"]["steps"][0] == 2
+    assert infos["final_info"]["nested"]["steps"] == [2]
+
+
 episodes = strategies.tuples(
     strategies.integers(1, 4), strategies.sampled_from(["terminated", "truncated", "both"])
 )

@@ -103,3 +103,23 @@ def test_missing_final_observations_are_refused():
     np.testing.assert_array_equal(results.observ[0], np.ones((2, 16)))
     with pytest.raises(ValueError, match="CountingVectorEnv.*no infos.'final_obs'."):
         env.step_packed(np.array([0, 0]))
+
+
+def test_environments_may_change_their_actions():
+    class Doubling(CountingEnv):
+        def step(self, action):
+            results = super().step(action)
+            action *= 2
+            return results
+
+    space = spaces.Box(-9, 9, (2,))
+    packed = PackedSteps(
+        SyncVectorEnv(
+            [functools.partial(Doubling, action_space=space)] * 3,
+            autoreset_mode=AutoresetMode.SAME_STEP,
+        )
+    )
+    packed.reset()
+    actions = np.ones((3, 2), np.float32)
+    packed.step_packed(actions)
+    np.testing.assert_array_equal(actions, 1)

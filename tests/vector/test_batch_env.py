@@ -17,7 +17,7 @@ from gymnasium.error import (
     ResetNeeded,
 )
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from hypothesis import strategies
 
 from agents.environments import wrappers
@@ -144,6 +144,41 @@ def test_seeds_and_options_reach_the_environments_that_are_reset(playground):
 
 
 @pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (None, None),
+        ({}, {}),
+        ({"reset_mask": np.array([True, True, True])}, {}),
+        ({"reset_mask": np.array([False, True, False])}, {}),
+        ({"reset_mask": np.array([False, True, False]), "size": 2}, {"size": 2}),
+    ],
+)
+def test_environments_get_the_options_that_gymnasium_gives(options, expected, backend):
+    make = [functools.partial(CommandedEnv, name) for name in "abc"]
+    with contextlib.closing(
+        SyncVectorEnv([functools.partial(Listing, one) for one in make])
+    ) as envs:
+        envs.reset()
+        _, infos = envs.reset(options=options and dict(options))
+    with batch_of([functools.partial(Listing, one) for one in make], backend) as batch:
+        batch.reset()
+        _, own = batch.reset(options=options)
+    assert data_equivalence(own, infos)
+    assert own["options"][1] == [expected]
+
+
+class Listing(gymnasium.Wrapper):
+    """The options of resets are in a list in the infos, where they are not joined."""
+
+    def __init__(self, make):
+        super().__init__(make())
+
+    def reset(self, *, seed=None, options=None):
+        observ, info = self.env.reset(seed=seed, options=options)
+        return observ, {"options": [options]}
+
+
+@pytest.mark.parametrize(
     ("kwargs", "message"),
     [
         ({"seed": [1, 2]}, "batch of 3 environments needs 3 seeds, got 2"),
@@ -198,7 +233,8 @@ def test_invalid_actions_raise_and_step_nothing(playground, actions, message):
 )
 def test_invalid_numbers_name_the_environment(odd, message):
     action_space = spaces.Box(-0.7, 0.7, (2,), np.float32)
-    batch = BatchEnv([CountingEnv(action_space=action_space)] * 2, blocking=True)
+    envs = [CountingEnv(action_space=action_space) for _ in range(2)]
+    batch = BatchEnv(envs, blocking=True)
     batch.reset()
     actions = np.zeros((2, 2))
     actions[1, 0] = odd
@@ -210,7 +246,7 @@ def test_invalid_numbers_name_the_environment(odd, message):
 
 def test_an_invalid_leaf_changes_no_other():
     space = spaces.Dict(a=spaces.Discrete(3), b=spaces.Discrete(3))
-    batch = BatchEnv([CountingEnv(action_space=space)] * 2, blocking=True)
+    batch = BatchEnv([CountingEnv(action_space=space) for _ in range(2)], blocking=True)
     batch.reset()
     before = [array.copy() for array in batch._arrays.action]
     with pytest.raises(InvalidActionError, match="environment 1"):
@@ -420,8 +456,8 @@ def test_actions_of_any_type_are_refused_by_one_message(actions):
 @pytest.mark.parametrize("actions", [0, [0, 1], {"steer": [0, 1]}, ({}, {}), None], ids=str)
 def test_actions_of_another_structure_are_refused_by_one_message(actions):
     space = spaces.Dict(steer=spaces.Discrete(2), gear=spaces.Discrete(3))
-    env = RandomEnv(action_space=space)
-    batch = BatchEnv([env, env], blocking=True)
+    envs = [RandomEnv(action_space=space) for _ in range(2)]
+    batch = BatchEnv(envs, blocking=True)
     batch.reset()
     with pytest.raises(InvalidActionError, match="steer"):
         batch.step(actions)

@@ -1,8 +1,10 @@
 import contextlib
+import functools
 import gc
 import os
 import signal
 import sys
+import threading
 import time
 
 import cloudpickle
@@ -11,6 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 
+from agents import stop_signals
 from agents.errors import (
     EnvironmentFailure,
     EnvironmentRaisedError,
@@ -20,6 +23,7 @@ from agents.errors import (
 from agents.vector.batch_env import BatchEnv
 from agents.vector.process_batch import make_batch_env
 from agents.workers.external_process import ExternalProcess
+from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
@@ -243,3 +247,110 @@ def test_a_refused_batch_leaks_no_descriptor():
         BatchEnv([process])
     del process
     assert descriptors() <= before
+
+
+class Raising(CommandedEnv):
+    """Raises an exception in a method: in `reset` for the seed 6, in `step` for the action 8."""
+
+    def __init__(self, method, error):
+        super().__init__()
+        self.method, self.error = method, error
+        self._raise_in("constructor")
+
+    def reset(self, *, seed=None, options=None):
+        if seed == 6:
+            self._raise_in("reset")
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        if action == 8:
+            self._raise_in("step")
+        return super().step(action)
+
+    def render(self):
+        self._raise_in("render")
+
+    def _raise_in(self, method):
+        if method == self.method:
+            raise self.error
+
+
+ERRORS = [KeyboardInterrupt("own"), GeneratorExit("own"), SystemExit("own"), BaseException("own")]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("host", ["inline", "hybrid", "one"])
+def test_exceptions_of_any_kind_are_errors_of_the_environment(host, error):
+    def make(method):
+        constructors = [functools.partial(Raising, method, error)] * 2
+        if host == "inline":
+            return BatchEnv([LocalHost(constructors)], True, restart_limit=9)
+        processes = {"one": 1, "hybrid": 2}[host]
+        return make_batch_env(constructors, processes, restart_limit=9, inline_share=processes > 1)
+
+    def errors_of(match, call):
+        with pytest.raises(
+            EnvironmentRaisedError, match=f"{match} raised {type(error).__name__}: own"
+        ) as caught:
+            call()
+        assert "in _raise_in" in caught.value.traceback_text
+        assert caught.value.env_index in (0, 1)
+
+    errors_of("constructor", lambda: make("constructor"))
+    with contextlib.closing(make("render")) as batch:
+        errors_of(r"render\(\)", batch.render)
+    with (
+        contextlib.closing(make("step")) as batch,
+        pytest.warns(UserWarning, match="restart number 1"),
+    ):
+        batch.reset()
+        *_, infos = batch.step([0, 8])
+        assert infos["restarted"].tolist() == [False, True]
+    with (
+        contextlib.closing(make("reset")) as batch,
+        pytest.warns(UserWarning, match="restart number"),
+    ):
+        errors_of("reset", lambda: batch.reset(seed=[5, 6]))  # As often as the limit allows.
+
+
+def interrupted_steps(start):
+    """Steps a batch of this process that is interrupted by what `start` starts in its second step."""
+
+    class Starting(CommandedEnv):
+        def step(self, action):
+            if action == 8:
+                start()
+                while True:
+                    time.sleep(1)
+            return super().step(action)
+
+    with contextlib.closing(BatchEnv([LocalHost([Starting] * 2)], True, restart_limit=9)) as batch:
+        batch.reset()
+        batch.step([0, 0])
+        try:
+            batch.step([0, 8])
+        finally:
+            assert batch.restarts.count == 0
+
+
+def timer(signum):
+    return lambda: threading.Timer(0.05, os.kill, [os.getpid(), signum]).start()
+
+
+def test_ctrl_c_is_no_error_of_an_environment():
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_steps(lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_steps(timer(signal.SIGINT))
+
+
+def test_signals_that_the_caller_handles_are_no_error_of_an_environment():
+    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(4))
+    try:
+        with pytest.raises(SystemExit):
+            interrupted_steps(timer(signal.SIGTERM))
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    with pytest.raises(stop_signals.StopRequested):
+        with stop_signals.handling("it stops"), stop_signals.interruptible():
+            interrupted_steps(timer(signal.SIGTERM))

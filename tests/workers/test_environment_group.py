@@ -1,3 +1,5 @@
+import signal
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +9,8 @@ from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
 from agents.workers.environment_group import EnvironmentGroup
+from agents.workers.host import LocalHost
+from agents.workers.worker_host import close_hosts
 from tests.faulty_toys import FaultyEnv
 from tests.toys import CountingEnv, ScriptedEnv
 
@@ -104,7 +108,17 @@ def test_actions_without_dimensions_are_arrays():
     assert group.envs[0].steps == [1]
 
 
-@pytest.mark.parametrize("error", [ValueError("no such luck"), SystemExit(3), MemoryError("full")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no such luck"),
+        SystemExit(3),
+        MemoryError("full"),
+        KeyboardInterrupt("from the environment"),
+        GeneratorExit("no more"),
+        BaseException("of any kind"),
+    ],
+)
 @pytest.mark.parametrize(("method", "countdown"), [("reset", 1), ("step", 2)])
 def test_errors_are_typed_and_name_the_environment(method, countdown, error):
     group, arrays = make(counting(), FaultyEnv(counting(), error, countdown, method))
@@ -170,10 +184,11 @@ def test_busy_is_the_index_of_the_environment_in_use():
     assert seen == [0, 1, 1, 0, 0, 1, 1]
 
 
-def test_close_closes_all_environments_even_if_one_raises(capsys):
+@pytest.mark.parametrize("kind", [OSError, KeyboardInterrupt, SystemExit, BaseException])
+def test_close_closes_all_environments_even_if_one_raises(kind, capsys):
     class Stubborn(CountingEnv):
         def close(self):
-            raise OSError("can't close")
+            raise kind("can't close")
 
     envs = [counting(cls=Stubborn), counting()]
     group, _ = make(*envs)
@@ -182,14 +197,27 @@ def test_close_closes_all_environments_even_if_one_raises(capsys):
     assert "can't close" in capsys.readouterr().err
 
 
+def test_a_signal_that_interrupts_a_close_is_raised_when_all_are_closed():
+    class Interrupted(CountingEnv):
+        def close(self):
+            signal.raise_signal(signal.SIGINT)
+
+    envs = [counting(cls=Interrupted), counting()]
+    hosts = [LocalHost(lambda: envs[0]), LocalHost(lambda: envs[1])]
+    with pytest.raises(KeyboardInterrupt):
+        close_hosts(hosts)
+    assert envs[1].closed
+
+
 class Unprintable(Exception):
     def __str__(self):
-        raise RuntimeError("no description")
+        raise self.args[0]
 
 
-def test_errors_without_text_and_objects_without_spaces_are_attributed():
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit, KeyboardInterrupt])
+def test_errors_without_text_and_objects_without_spaces_are_attributed(kind):
     def fail():
-        raise Unprintable
+        raise Unprintable(kind("no description"))
 
     with pytest.raises(EnvironmentRaisedError, match="Unprintable, which has no text") as caught:
         EnvironmentGroup([counting, fail], START)

@@ -64,9 +64,8 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
     def _mask(self, info: Info) -> np.ndarray:
         """Returns the mask in the infos, int8 [K]."""
         if KEY not in info:
-            raise ValueError(
-                f"action_mask: the infos of {self.env} must hold '{KEY}', got {', '.join(sorted(info)) or 'nothing'}"
-            )
+            found = ", ".join(sorted(map(str, info))) or "nothing"
+            raise ValueError(f"action_mask: the infos of {self.env} must hold '{KEY}', got {found}")
         value = info[KEY]
         # [K], or [number of actions] for each choice.
         parts = value if isinstance(value, list | tuple) else [value]

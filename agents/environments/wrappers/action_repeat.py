@@ -6,11 +6,15 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
 from agents.environments.wrappers.interface import Step, whole_number
+from agents.own_copy import own_copy
 from agents.types import Env, NestedArray
 
 
 class ActionRepeat(gymnasium.Wrapper, RecordConstructorArgs):
-    """Repeats every action for `amount` steps or until the episode ends; sums the rewards."""
+    """Repeats every action for `amount` steps or until the episode ends; sums the rewards.
+
+    Each step gets a copy of the action, which the environment may change.
+    """
 
     def __init__(self, env: Env, amount: int):
         """Initializes the wrapper.
@@ -28,11 +32,11 @@ class ActionRepeat(gymnasium.Wrapper, RecordConstructorArgs):
 
     def step(self, action: NestedArray) -> Step:
         """Returns the last step's observation, flags and info, and the sum of the rewards."""
-        observ, reward, terminated, truncated, info = self.env.step(action)
+        observ, reward, terminated, truncated, info = self.env.step(own_copy(action))
         total = float(reward)
         for _ in range(self._amount - 1):
             if terminated or truncated:
                 break
-            observ, reward, terminated, truncated, info = self.env.step(action)
+            observ, reward, terminated, truncated, info = self.env.step(own_copy(action))
             total += float(reward)
         return observ, total, terminated, truncated, info

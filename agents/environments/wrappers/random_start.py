@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 from agents.environments.wrappers.interface import Reset, whole_number
+from agents.own_copy import own_copy
 from agents.types import Env, Options
 
 
@@ -42,15 +43,15 @@ class RandomStart(gymnasium.Wrapper, RecordConstructorArgs):
 
         Args:
           seed: Seed of the environment and of the random steps.
-          options: Passed to every reset of the environment that this one takes.
+          options: For every reset of the environment that this one takes, a copy for each.
         """
-        observ, info = self.env.reset(seed=seed, options=options)
+        observ, info = self.env.reset(seed=seed, options=own_copy(options))
         if seed is not None:
             self._seed(seed)
         for _ in range(self._generator.integers(self._max_steps + 1)):
             observ, _, terminated, truncated, info = self.env.step(self._sampler.sample())
             if terminated or truncated:
-                observ, info = self.env.reset(options=options)
+                observ, info = self.env.reset(options=own_copy(options))
         return observ, info
 
     def _seed(self, seed: int | None) -> None:

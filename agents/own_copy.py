@@ -1,0 +1,72 @@
+"""Copies of data that several environments are given."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import copy
+import dataclasses
+import functools
+import types
+from typing import Any
+
+import numpy as np
+
+_DATA = (
+    dict,
+    list,
+    set,
+    bytearray,
+    collections.deque,
+    np.ndarray,
+    types.SimpleNamespace,
+    argparse.Namespace,
+)
+
+
+def own_copy(value: Any, copies: dict[int, Any] | None = None) -> Any:
+    """Returns a copy of nested data, for an owner that may change it.
+
+    Dictionaries, lists, tuples, sets, arrays, dataclasses and namespaces are copied, and the
+    arguments in a `functools.partial`. Other objects are passed on as they are: locks, open files
+    (`np.memmap`, too), modules, callbacks, and parts whose class refuses a copy.
+
+    Args:
+      value: Anything.
+      copies: Copies by the id of their original, for data that contain themselves.
+    """
+    if value.__class__ is np.ndarray and not value.dtype.hasobject:
+        return value.copy()  # Actions, usually.
+    copies = {} if copies is None else copies
+    if id(value) in copies:
+        return copies[id(value)]
+    try:
+        return _copy(value, copies)
+    except Exception:  # Also where parts are nested too deeply.
+        return value
+
+
+def _copy(value: Any, copies: dict[int, Any]) -> Any:
+    if isinstance(value, functools.partial):
+        args, keywords = own_copy(value.args, copies), own_copy(value.keywords, copies)
+        return functools.partial(value.func, *args, **keywords)
+    if isinstance(value, tuple):
+        items = [own_copy(item, copies) for item in value]
+        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    is_dataclass = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    if not (is_dataclass or isinstance(value, _DATA)) or isinstance(value, np.memmap):
+        return value
+    copies[id(value)] = copied = copy.copy(value)
+    parts = _parts(copied)
+    for key in parts if isinstance(parts, dict) else range(len(parts)):
+        parts[key] = own_copy(parts[key], copies)
+    return copied
+
+
+def _parts(data: Any) -> Any:
+    """Returns the parts that may be changed, as a dictionary or a sequence."""
+    if isinstance(data, dict | list | collections.deque):
+        return data
+    if isinstance(data, np.ndarray):
+        return data.reshape(-1) if data.dtype == object else ()
+    return () if isinstance(data, set | bytearray) else vars(data)
