@@ -12,6 +12,10 @@ from typing import Any
 
 import numpy as np
 
+# Usual types of values that can not be changed.
+_ATOMS = frozenset(
+    {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.float32, np.float64}
+)
 _DATA = (
     dict,
     list,
@@ -35,8 +39,11 @@ def own_copy(value: Any, copies: dict[int, Any] | None = None) -> Any:
       value: Anything.
       copies: Copies by the id of their original, for data that contain themselves.
     """
-    if value.__class__ is np.ndarray and not value.dtype.hasobject:
-        return value.copy()  # Actions, usually.
+    kind = value.__class__
+    if kind in _ATOMS:
+        return value
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return value.copy()
     copies = {} if copies is None else copies
     if id(value) in copies:
         return copies[id(value)]

@@ -10,8 +10,9 @@ from gymnasium.vector import VectorWrapper
 
 from agents.environments.data_check import DataCheck, DataError, are_finite, check_reward
 from agents.errors import InvalidDataError
+from agents.own_copy import own_copy
 from agents.shared_memory.shared_arrays import Layout, Results, aligned_empty
-from agents.spaces import flatten, pack
+from agents.spaces import flatten
 
 if TYPE_CHECKING:
     from agents.types import Info, Leaves, NestedArray, VectorEnv
@@ -54,10 +55,8 @@ class PackedSteps(VectorWrapper):
           ValueError: The environment returned no `final_obs` for an episode that ended.
           TypeError: An entry of `info_keys` is not a number.
         """
-        # TensorFlow's own memory, in which the rollout keeps the actions.
-        own = [np.array(leaf) for leaf in flatten(self.single_action_space, actions)]  # [B, ...]
-        actions = pack(self.single_action_space, own)
-        observ, reward, terminated, truncated, infos = self.env.step(actions)
+        # A copy, because a rollout keeps the actions in the same memory.
+        observ, reward, terminated, truncated, infos = self.env.step(own_copy(actions))
         block = aligned_empty(self.layout.size)  # [size]
         results = Results(self.layout, block)
         for name, array, values in (

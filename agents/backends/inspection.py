@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-
 from agents.backends.backend import make_backend
 from agents.environments.inspection.finding import Finding
 from agents.environments.inspection.inspection import Inspection, inspect_env
@@ -23,20 +21,17 @@ def inspect(config: Config, num_steps: int) -> Inspection:
       UnsupportedSpaceError: There is no network or policy for a space.
     """
     spec = make_backend(config).check()
-    partial = functools.partial(
-        make_env,
-        spec,
-        config.env_kwargs,
-        config.max_episode_steps,
-        config.action_repeat,
-        config.env_wrappers,
-        config.action_mask,
-        reset_options=config.reset_options,
-    )
 
     def make() -> Env:
-        env: Env = own_copy(partial)()
-        return env
+        return make_env(
+            spec,
+            own_copy(config.env_kwargs),
+            config.max_episode_steps,
+            config.action_repeat,
+            config.env_wrappers,
+            config.action_mask,
+            reset_options=config.reset_options,
+        )
 
     settings = num_steps, config.seed, config.reset_options, config.action_mask
     inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, *settings)
