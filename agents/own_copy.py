@@ -44,6 +44,8 @@ def own_copy(value: Any, copies: dict[int, Any] | None = None) -> Any:
         return value
     if kind is np.ndarray and not value.dtype.hasobject:
         return value.copy()
+    if kind is dict and not value:
+        return {}  # Most infos.
     copies = {} if copies is None else copies
     if id(value) in copies:
         return copies[id(value)]

@@ -281,3 +281,14 @@ def test_infos_of_a_row_that_failed_are_those_of_its_restart(host):
     assert "bad" not in infos
     assert infos["name"].tolist() == ["one", "one"]
     assert infos["final_info"]["_action"].tolist() == [True, False]
+
+
+def test_arrays_that_the_caller_changes_are_its_own(make):
+    batch = make(num_envs=2)
+    for begin in (lambda: batch.reset(seed=3), lambda: batch.step([0, 0])):
+        observ = begin()[0]
+        before = observ.copy()
+        observ[...] = 99
+        with pytest.warns(UserWarning, match="restart number"):
+            *_, infos = batch.step([0, CommandedEnv.RAISE])
+        np.testing.assert_array_equal(infos["final_obs"][1], before[1])
