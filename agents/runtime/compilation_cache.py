@@ -1,8 +1,9 @@
 """XLA's compilation cache: programs that one process has compiled are loaded by the next one.
 
-Loading takes a fraction of the seconds that compiling takes, and the programs are the same, bit by
-bit. What is loaded is executed, and TensorFlow fails at a file that is damaged. So the folder is
-the user's alone, and files without the right checksum are removed before TensorFlow starts.
+Loading takes a fraction of the seconds that compiling takes, and the programs are the same, bit for
+bit. What is loaded is executed, and TensorFlow fails at a file that is damaged, or can't be
+written. So the folder is the user's alone, and TensorFlow does not use it: programs with the right
+checksum are copied to its files in memory before it starts, and new ones to the folder afterwards.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import platform
 import shutil
 import time
+import warnings
 from pathlib import Path
 
 from agents.regular_files import write_atomically
@@ -21,10 +23,13 @@ VARIABLE = "AGENTS_COMPILATION_CACHE"
 OFF = "off"
 
 MAX_BYTES = 2**26  # Of programs; a run has 2 to 5 MB. All are read at every start.
-# TensorFlow fails when it can't write a program: there has to be far more space than it needs.
+# A disk that is nearly full is left to more important files.
 MIN_FREE_BYTES = 2**28
 # Another process may be about to write the checksum of a program, or a program, for as long.
 GRACE_SECONDS = 600
+
+# TensorFlow's folder, in the memory of this process.
+MEMORY = "ram://agents/xla"
 
 _PROGRAM, _CHECKSUM = "*.pb", ".sha256"
 _FLAGS = "TF_XLA_FLAGS"
@@ -48,25 +53,43 @@ class CompilationCache:
         if status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise PermissionError(f"{folder}: others than this user may write there")
         self.folder = folder
+        self._stored: set[str] = set()
+        self._can_write = True
 
-    def flags(self) -> str:
-        """Returns what TensorFlow needs in `TF_XLA_FLAGS`; nothing is written on a full disk."""
-        flags = [
-            f"--tf_xla_persistent_cache_directory={self.folder}",
-            "--tf_xla_persistent_cache_device_types=CPU",
-        ]
-        may_write = os.access(self.folder, os.W_OK)
-        if not may_write or shutil.disk_usage(self.folder).free < MIN_FREE_BYTES:
-            flags.append("--tf_xla_persistent_cache_read_only=true")
-        return " ".join(flags)
+    def load(self) -> None:
+        """Copies the programs to TensorFlow's memory.
 
-    def seal(self) -> None:
-        """Writes the checksums of programs that have none yet."""
-        with contextlib.suppress(OSError):  # The next process compiles again.
-            for program in self.folder.glob(_PROGRAM):
-                checksum = _checksum_file(program)
-                if not checksum.exists():
-                    write_atomically(checksum, _checksum(program))
+        Raises:
+          OSError: A program can't be read.
+        """
+        import tensorflow as tf
+
+        tf.io.gfile.makedirs(MEMORY)
+        for program in self.folder.glob(_PROGRAM):
+            data, checksum = program.read_bytes(), _checksum_file(program)
+            if checksum.exists() and checksum.read_bytes() == _checksum(data):
+                with tf.io.gfile.GFile(f"{MEMORY}/{program.name}", "wb") as file:
+                    file.write(data)
+                self._stored.add(program.name)
+
+    def store(self) -> None:
+        """Writes new programs with their checksums; warns once if that fails."""
+        import tensorflow as tf
+
+        try:
+            if not self._can_write or shutil.disk_usage(self.folder).free < MIN_FREE_BYTES:
+                return
+            for name in tf.io.gfile.listdir(MEMORY):
+                if name in self._stored or not name.endswith(".pb"):
+                    continue
+                with tf.io.gfile.GFile(f"{MEMORY}/{name}", "rb") as file:
+                    data = file.read()
+                write_atomically(self.folder / name, data)
+                write_atomically(_checksum_file(self.folder / name), _checksum(data))
+                self._stored.add(name)
+        except OSError as error:
+            self._can_write = False
+            _warn(self.folder, error)
 
     def clean(self) -> None:
         """Removes what is damaged or was left unfinished, and the oldest programs beyond a limit."""
@@ -100,13 +123,22 @@ def use_cache(threads: int) -> None:
     global in_use
     if in_use or not (in_use := find_cache(threads)):
         return
-    given = os.environ.get(_FLAGS)
-    os.environ[_FLAGS] = " ".join(filter(None, [given, in_use.flags()]))
+    try:
+        in_use.load()
+    except (OSError, tf.errors.OpError) as error:
+        _warn(in_use.folder, error)
+        in_use = None
+        return
+    given = os.environ.get(_FLAGS, "")
+    os.environ[_FLAGS] = (
+        f"{given} --tf_xla_persistent_cache_directory={MEMORY} "
+        "--tf_xla_persistent_cache_device_types=CPU"
+    )
     try:
         tf.config.list_physical_devices()  # Flags are read here, once.
     finally:  # Not for processes that this one starts.
         del os.environ[_FLAGS]
-        if given is not None:
+        if given:
             os.environ[_FLAGS] = given
 
 
@@ -133,7 +165,9 @@ def find_cache(threads: int) -> CompilationCache | None:
     try:
         root = Path(given) if given else _user_folder()
         cache = CompilationCache(root.absolute() / _key(threads))
-    except (OSError, RuntimeError):  # Without a home, or a disk, everything is compiled.
+    except (OSError, RuntimeError) as error:  # Without a home, or a disk, everything is compiled.
+        if given:
+            _warn(Path(given), error)
         return None
     cache.clean()
     return cache
@@ -175,8 +209,8 @@ def _checksum_file(program: Path) -> Path:
     return program.with_name(program.name + _CHECKSUM)
 
 
-def _checksum(program: Path) -> bytes:
-    return hashlib.sha256(program.read_bytes()).hexdigest().encode() + b"\n"
+def _checksum(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode() + b"\n"
 
 
 def _is_whole(program: Path) -> bool:
@@ -184,7 +218,15 @@ def _is_whole(program: Path) -> bool:
     checksum = _checksum_file(program)
     if not checksum.exists():
         return _age(program) < GRACE_SECONDS
-    return checksum.read_bytes() == _checksum(program)
+    return checksum.read_bytes() == _checksum(program.read_bytes())
+
+
+def _warn(folder: Path, error: Exception) -> None:
+    reason = getattr(error, "strerror", None) or error
+    warnings.warn(
+        f"Compiled programs can't be kept in {folder} ({reason}); the next start compiles again.",
+        stacklevel=2,
+    )
 
 
 def _age(path: Path) -> float:

@@ -36,7 +36,7 @@ class GraphCalls:
 
         cache = compilation_cache.in_use
         if self._is_first and cache:
-            self._stack.callback(cache.seal)
+            self._stack.callback(cache.store)
             self._stack.enter_context(without_loading_messages())
         self._is_first = False
         self._stack.enter_context(tf.experimental.function_executor_type(self._executor))

@@ -1,3 +1,4 @@
+import hashlib
 import os
 import subprocess
 import sys
@@ -15,9 +16,12 @@ from tests.storage.conftest import small_disk  # noqa: F401 - A fixture.
 CODE = """
 import ctypes
 from agents.runtime.graph_calls import GraphCalls
+from agents.runtime import compilation_cache
 from agents.runtime.tensorflow_setup import start_tensorflow
 start_tensorflow(1)
 import tensorflow as tf
+folder = getattr(compilation_cache.in_use, "folder", None)
+{}
 calls = GraphCalls(convolves=False)
 with calls:
     loop = lambda x: tf.while_loop(lambda x: True, lambda x: [tf.tanh(x @ x) + 0.1], [x], maximum_iterations=9)
@@ -28,11 +32,11 @@ with calls:
 """
 
 
-def start(root):
+def start(root, fault=""):
     names = (compilation_cache.VARIABLE, "TF_CPP_MIN_LOG_LEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     return subprocess.Popen(
-        [sys.executable, "-c", CODE],
+        [sys.executable, "-c", CODE.format(fault)],
         cwd=ROOT,
         env={**environment, compilation_cache.VARIABLE: str(root)},
         stdout=subprocess.PIPE,
@@ -41,8 +45,8 @@ def start(root):
     )
 
 
-def run(root):
-    with start(root) as process:
+def run(root, fault=""):
+    with start(root, fault) as process:
         stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(CODE, process.returncode, stdout, stderr)
 
@@ -60,8 +64,13 @@ def add(cache, name, content=b"code", seal=True):
     path = cache.folder / f"{name}.pb"
     path.write_bytes(content)
     if seal:
-        cache.seal()
+        seal_program(path)
     return path
+
+
+def seal_program(path):
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    path.with_name(f"{path.name}.sha256").write_text(f"{digest}\n")
 
 
 def names(cache):
@@ -79,8 +88,7 @@ def test_a_program_is_compiled_once_and_loaded_without_a_message(tmp_path):
     assert program.stat().st_mtime_ns == compiled
     # One that is forged, with its checksum, is loaded, too.
     program.write_bytes(program.read_bytes()[:-1000])
-    program.with_name(f"{program.name}.sha256").unlink()
-    CompilationCache(program.parent).seal()
+    seal_program(program)
     assert run(tmp_path).returncode == 1
 
 
@@ -110,9 +118,9 @@ def test_a_full_disk_is_no_failure(small_disk):  # noqa: F811
 
 
 def test_damaged_unfinished_and_forgotten_files_are_removed(cache):
-    whole, new = add(cache, "whole"), add(cache, "new", seal=False)
+    whole = add(cache, "whole")
+    add(cache, "new", seal=False)
     damaged, truncated, unsealed = add(cache, "damaged"), add(cache, "truncated"), add(cache, "old")
-    new.with_name("new.pb.sha256").unlink()
     damaged.write_bytes(b"cOde")
     truncated.write_bytes(b"")
     unsealed.with_name("old.pb.sha256").unlink()
@@ -136,10 +144,35 @@ def test_the_oldest_programs_are_removed(cache, monkeypatch):
     assert names(cache) == ["b.pb", "b.pb.sha256", "c.pb", "c.pb.sha256"]
 
 
-def test_nothing_is_written_where_a_disk_is_nearly_full(cache, monkeypatch):
-    assert "read_only" not in cache.flags()
-    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 2**60)
-    assert cache.flags().endswith(" --tf_xla_persistent_cache_read_only=true")
+FAULTS = {
+    "file size limit": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
+    "removed": "import shutil; shutil.rmtree(folder)",
+    "a file in its place": "import shutil; shutil.rmtree(folder); folder.touch()",
+    "read-only": "import subprocess; mount = ['mount', '-o', 'remount,ro', folder.parent]\n"
+    "compilation_cache.MIN_FREE_BYTES = 0; subprocess.run(mount, check=True)",
+    "full": "compilation_cache.MIN_FREE_BYTES = 0; (folder.parent / 'rest').touch()\n"
+    "os = __import__('os'); size = os.statvfs(folder); size = size.f_bavail * size.f_bsize\n"
+    "(folder.parent / 'rest').write_bytes(bytes(size - 8192))",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_folder_that_cannot_be_written_costs_one_warning(fault, tmp_path, request):
+    on_disk = fault in ("read-only", "full")
+    root = request.getfixturevalue("small_disk") if on_disk else tmp_path
+    process = run(root, FAULTS[fault])
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("0x1.")
+    lines = [line for line in process.stderr.splitlines() if "warning" in line.lower()]
+    assert len(lines) == 1 and "Compiled programs can't be kept" in lines[0], process.stderr
+    assert not list(root.glob("*/*.pb*"))
+
+
+def test_a_folder_that_cannot_be_made_costs_one_warning(tmp_path):
+    (tmp_path / "file").touch()
+    process = run(tmp_path / "file")
+    assert process.returncode == 0, process.stderr
+    assert process.stderr.count("Compiled programs can't be kept") == 1, process.stderr
 
 
 def test_each_machine_thread_count_and_choice_of_flags_has_a_folder(tmp_path, monkeypatch):
@@ -159,10 +192,12 @@ def test_no_cache_is_kept_where_it_should_not_be(tmp_path, monkeypatch):
 
     assert choose("off") is None
     (tmp_path / "file").touch()
-    assert choose(tmp_path / "file") is None
+    with pytest.warns(UserWarning, match=r"can't be kept in .*file \(Not a directory\)"):
+        assert choose(tmp_path / "file") is None
     shared = choose(tmp_path / "shared").folder
     shared.chmod(0o777)
-    assert choose(tmp_path / "shared") is None
+    with pytest.warns(UserWarning, match="others than this user may write there"):
+        assert choose(tmp_path / "shared") is None
     monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "file"))  # Flags in a file may change.
     assert choose(tmp_path / "own") is None
     monkeypatch.delenv("XLA_FLAGS")

@@ -38,10 +38,15 @@ def test_the_first_call_keeps_its_programs_and_drops_messages_of_loading(
 ):
     cache = CompilationCache(tmp_path / "cache")
     monkeypatch.setattr(compilation_cache, "in_use", cache)
+    cache.load()
     calls = GraphCalls(convolves=False)
     for name in ("first", "second"):
         with calls:
-            (cache.folder / f"{name}.pb").write_bytes(b"code")
+            path = f"{compilation_cache.MEMORY}/{name}.pb"
+            with tf.io.gfile.GFile(path, "wb") as program:
+                program.write(b"code")
             write_from_c(LOADING)
+    for name in ("first", "second"):
+        tf.io.gfile.remove(f"{compilation_cache.MEMORY}/{name}.pb")
     assert [path.name for path in cache.folder.glob("*.sha256")] == ["first.pb.sha256"]
     assert capfd.readouterr().err == LOADING.decode()  # Of the second call.
