@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import signal
+import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 # Longest line of an error on the console, in characters.
 MAX_LINE_LENGTH = 400
+
+# Longest message and traceback of an environment's exception, in characters.
+MAX_MESSAGE_LENGTH = 10_000
+MAX_TRACEBACK_LENGTH = 100_000
 
 # Exit code of a command after a `UsageError`.
 USAGE_ERROR = 2
@@ -283,6 +288,32 @@ def describe_error(error: BaseException, max_lines: int) -> list[str]:
         count = (max_lines - len(lines)) // 2
         lines += [line for frame in frames[max(len(frames) - count, 0) :] for line in frame]
     return lines[:max_lines]
+
+
+def describe_exception(error: BaseException) -> tuple[str, str]:
+    """Returns type and message of an exception, and its traceback; whatever its methods do.
+
+    Both are of limited length, and can be encoded as UTF-8.
+    """
+    name = type(error).__name__
+    try:
+        message = f"{name}: {_bounded(str(error), MAX_MESSAGE_LENGTH)}"
+    except BaseException:
+        message = f"{name}, which has no text: its __str__ raised"
+    try:
+        chunks = traceback.format_exception(error)
+    except BaseException:
+        chunks = [*traceback.format_tb(error.__traceback__), message]
+    text = "".join(_bounded(chunk, MAX_MESSAGE_LENGTH) for chunk in chunks)
+    return message, _bounded(text, MAX_TRACEBACK_LENGTH)
+
+
+def _bounded(text: str, length: int) -> str:
+    """Returns a text without its middle if it is too long, and without surrogates."""
+    if len(text) > length:
+        left_out = f"\n[{len(text) - length:,} characters are left out]\n"
+        text = text[: length // 2] + left_out + text[-length // 2 :]
+    return str.encode(text, "utf-8", "backslashreplace").decode()
 
 
 def first_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agents.distributed.cluster import Address, listen
 from agents.distributed.group import Group
 from agents.distributed.rendezvous import Place
-from agents.processes.process_group import lead_group
+from agents.processes.reaper import guard
 from agents.settings.config import Config
 
 LOOPBACK = "127.0.0.1"
@@ -43,7 +43,7 @@ class Seat(NamedTuple):
 
     def take(self) -> None:
         """Ends with the team's process, and moves to the learner's own core if it has one."""
-        lead_group(os.getppid(), [])
+        guard(os.getppid())
         if self.core >= 0:
             os.sched_setaffinity(0, {self.core})
 

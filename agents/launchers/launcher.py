@@ -20,7 +20,7 @@ from agents.distributed.rendezvous import Place
 from agents.distributed.shared_exchange import is_usable, shared_bytes
 from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_exit
 from agents.processes.heartbeat import HeartbeatMonitor
-from agents.processes.process_group import held_interrupts
+from agents.processes.reaper import KILL, held_interrupts
 from agents.shared_memory.shared_block import create_anonymous_file
 
 # Seconds for the other learners to end by themselves when one has failed, somewhat more than
@@ -45,8 +45,8 @@ DONE = "done"
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
-    "from agents.processes.process_group import lead_group, release_interrupts; "
-    "lead_group({parent}, {descriptors}); release_interrupts(); "
+    "from agents.processes.reaper import guard, release_interrupts; "
+    "guard({parent}); release_interrupts(); "
     "from agents.processes.heartbeat import start_heartbeat; start_heartbeat({pipe}); "
     "from agents.scripts.learner import main; main()"
 )
@@ -116,9 +116,7 @@ class LocalProcess:
         self._monitor = HeartbeatMonitor(self._limit)
         pipe = self._monitor.pipe
         descriptors = [one for one in (place.listener, place.memory, pipe) if one is not None]
-        code = _LEARNER_CODE.format(
-            path=sys.path, parent=os.getpid(), descriptors=descriptors, pipe=pipe
-        )
+        code = _LEARNER_CODE.format(path=sys.path, parent=os.getpid(), pipe=pipe)
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
         environment.update(variables or {})
         with held_interrupts():
@@ -161,7 +159,7 @@ class LocalProcess:
 
     def kill(self) -> None:
         """See `LearnerProcess`."""
-        self._process.kill()
+        self._process.send_signal(KILL)
 
     def _show_errors(self) -> None:
         assert self._process.stderr

@@ -20,6 +20,7 @@ from pathlib import Path
 from agents.command_line.installation import install_command
 from agents.distributed.cluster import parse_address
 from agents.errors import UsageError, first_line
+from agents.processes.reaper import KILL
 
 # Seconds for the head of a cluster to accept a connection, and for a Ray of our own to end. Ray
 # itself would try for five minutes, in which signals do nothing.
@@ -30,7 +31,7 @@ _END_SECONDS = 15.0
 # checkpoint is saved; it ends with the process that has started it.
 _LOCAL_CODE = (
     "import sys; sys.path[:] = {path!r}; "
-    "from agents.processes.process_group import lead_group; lead_group({parent}, []); "
+    "from agents.processes.reaper import guard; guard({parent}); "
     "from agents.launchers.ray_session import serve; serve()"
 )
 
@@ -142,7 +143,7 @@ def _local_ray() -> Iterator[str]:
             try:
                 process.wait(_END_SECONDS)
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.send_signal(KILL)
 
 
 def serve() -> None:

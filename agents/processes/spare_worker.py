@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import weakref
 
 from agents.processes.spawner import WorkerProcess, end_workers, start_worker
@@ -49,7 +48,7 @@ class SpareWorker:
             worker = self._worker
             self._forget()
             if worker.is_mine and not worker.is_ended:
-                worker.send_signal(signal.SIGKILL)
+                worker.kill()
             end_workers([worker])
 
     def _forget(self) -> None:

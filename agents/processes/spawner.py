@@ -18,20 +18,23 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from agents import stop_signals
-from agents.processes.process_group import kill_group, reap_group
-from agents.shared_memory.channel import BUSY_ENV, SHARED_BYTES, Channel, map_words
+from agents.processes.reaper import KILL, end_marked
+from agents.shared_memory.channel import BUSY_ENV, SHARED_BYTES, WORKER_PID, Channel, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
-# Seconds for workers to close their environments, and then to exit after SIGTERM.
+# Seconds for workers to close their environments, and then to exit after each signal. Their reapers
+# take up to `reaper.LAST_SECONDS` after that.
 GRACE_SECONDS = 2.0
 
-# The same for workers whose environments are in the middle of something, if this process was asked
-# to stop, or exits.
-STOP_GRACE_SECONDS = 0.25
+# The same for workers whose environments are in the middle of something, if there is a hurry.
+HURRY_SECONDS = 0.25
+
+# A variable of a worker and of all that it starts, by which these are found without their reaper.
+MARK = "AGENTS_WORKER"
 
 _WORKER_CODE = (
     "import sys; sys.path[:] = {path!r}; "
-    "from agents.processes.process_group import lead_group; lead_group({parent}, {descriptors}); "
+    "from agents.processes.reaper import guard; guard({parent}); "
     "from agents.workers.worker import main; main(*{descriptors})"
 )
 
@@ -77,7 +80,6 @@ class WorkerProcess:
     """A worker process and the parent's side of its channel.
 
     Attributes:
-      pid: Id of the process. It stays the worker's until `end_workers`, also if it has exited.
       channel: The parent's side of its channel.
       is_ended: Whether `end_workers` has ended it.
     """
@@ -85,21 +87,27 @@ class WorkerProcess:
     def __init__(
         self,
         process: Process,
+        mark: str,
         words: memoryview,
         doorbell: socket.socket,
         messages: socket.socket,
     ):
-        """Takes over a process, the mapped words of the channel and the parent's sockets."""
-        self._process, self._creator = process, os.getpid()
-        self.pid, self.is_ended = process.pid, False
+        """Takes over a worker's reaper, its mark, mapped words, and the parent's sockets."""
+        self._process, self._mark, self._creator = process, mark, os.getpid()
+        self.is_ended = False
         self.channel = Channel(
             words,
             doorbell,
             messages,
             parent=True,
             # Not a method: no cycle of references may keep the files until garbage is collected.
-            other_exited=lambda: _exit_code(process) is not None,
+            other_exited=lambda: process.poll() is not None,
         )
+
+    @property
+    def pid(self) -> int:
+        """Id of the worker; before it has started, that of its reaper."""
+        return self.channel.words[WORKER_PID] or self._process.pid
 
     @property
     def is_mine(self) -> bool:
@@ -107,8 +115,12 @@ class WorkerProcess:
         return self._creator == os.getpid()
 
     def has_exited(self) -> bool:
-        """Returns whether the process has exited, or was killed."""
+        """Returns whether the process has exited, or was killed, and all its descendants."""
         return self.exit_code() is not None
+
+    def has_started(self) -> bool:
+        """Returns whether the process has loaded its libraries."""
+        return self.channel.words[WORKER_PID] != 0
 
     def is_busy(self) -> bool:
         """Returns whether the process is inside of an environment's constructor or method."""
@@ -116,7 +128,7 @@ class WorkerProcess:
 
     def exit_code(self) -> int | None:
         """Returns the exit code as in `subprocess`, None while it runs."""
-        return _exit_code(self._process) if self.is_mine else None
+        return self._process.poll() if self.is_mine else None
 
     def wait(self, timeout: float) -> int | None:
         """Waits for the exit code, for at most `timeout` seconds; returns None after that."""
@@ -125,32 +137,26 @@ class WorkerProcess:
             time.sleep(0.001)
         return self.exit_code()
 
-    def send_signal(self, signum: int) -> None:
-        """Sends a signal, unless the process has exited."""
-        if not self.has_exited():
-            os.kill(self.pid, signum)
+    def terminate(self) -> None:
+        """Sends SIGTERM, unless the process has exited."""
+        self._process.terminate()
 
-    def reap(self) -> None:
-        """Releases the process, which has exited, and kills what is left of its group."""
-        if self._process.returncode is None:  # Nobody else has reaped it: the id is still its own.
-            kill_group(self.pid)
-        self._process.wait()
-        reap_group(self.pid)
+    def kill(self) -> None:
+        """Sends SIGKILL, unless the process has exited. Its reaper ends what it has started."""
+        self._process.send_signal(KILL)
+
+    def kill_reaper(self) -> None:
+        """Ends a reaper that does not do its work, as if it is stopped, and the worker with it."""
+        self._process.kill()
+
+    def release(self) -> None:
+        """Ends what is left, after the process has exited, if there is no reaper that has done so."""
+        if sys.platform != "linux":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        elif self.exit_code() == -signal.SIGKILL:  # Perhaps the reaper itself.
+            end_marked(f"{MARK}={self._mark}".encode())
         self.is_ended = True
-
-
-def _exit_code(process: Process) -> int | None:
-    """Returns the exit code of a process without reaping it, None while it runs."""
-    if process.returncode is not None:
-        return process.returncode
-    try:
-        # Not reaped: the id names its group, which must not become another's.
-        state = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except ChildProcessError:  # Somebody else has reaped it.
-        return process.poll()
-    if state is None:
-        return None
-    return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
 
 
 _spawner: Spawner | None = None
@@ -181,16 +187,20 @@ def start_worker() -> WorkerProcess:
             ours.append(kept.enter_context(end))
             descriptors.append(inherited.enter_context(other_end).fileno())
         code = _WORKER_CODE.format(path=sys.path, parent=os.getpid(), descriptors=descriptors)
-        worker = WorkerProcess(_spawn(_spawner, code, descriptors), words, *ours)
+        mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        process = _spawn(_spawner, code, descriptors, {MARK: mark})
+        worker = WorkerProcess(process, mark, words, *ours)
         kept.pop_all()
     _running.add(worker)
     return worker
 
 
-def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
+def _spawn(
+    spawner: Spawner, code: str, descriptors: Sequence[int], variables: dict[str, str]
+) -> Process:
     """Starts an interpreter that runs `code`."""
     # Threads in a worker would only compete with the other workers.
-    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ
+    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ | variables
     return spawner.start(
         lambda: subprocess.Popen(
             [sys.executable, "-c", code],
@@ -201,39 +211,38 @@ def _spawn(spawner: Spawner, code: str, descriptors: Sequence[int]) -> Process:
     )
 
 
-def end_workers(workers: Iterable[WorkerProcess], at_exit: bool = False) -> None:
-    """Ends workers together, with what is left of their process groups.
+def end_workers(workers: Iterable[WorkerProcess], hurry: bool = False) -> None:
+    """Ends workers together, with all processes that their environments have started.
 
     Closes their channels, waits until they have closed their environments, and sends SIGTERM and
-    SIGKILL to those that stay. Environments that do not return are not waited for if this process
-    was asked to stop. Does nothing for workers that have ended, and in a fork.
+    SIGKILL to those that stay. Does nothing for workers that have ended, and in a fork.
 
     Args:
       workers: The workers.
-      at_exit: Whether this process exits, which likewise does not wait for environments.
+      hurry: Whether not to wait for environments that are in the middle of something, as if this
+        process was asked to stop.
     """
     workers = [worker for worker in workers if worker.is_mine and not worker.is_ended]
     for worker in workers:
         worker.channel.close()
-    if workers and (at_exit or stop_signals.is_stopping()):
-        workers = _reap_exited(workers, time.monotonic() + STOP_GRACE_SECONDS)
+    if workers and (hurry or stop_signals.is_stopping()):
+        workers = _release_exited(workers, HURRY_SECONDS)
         for worker in workers:
-            if worker.is_busy():
-                worker.send_signal(signal.SIGKILL)
-    for signum in (None, signal.SIGTERM, signal.SIGKILL):
+            if worker.is_busy() or not worker.has_started():
+                worker.kill()
+    workers = _release_exited(workers, GRACE_SECONDS)
+    for end in (WorkerProcess.terminate, WorkerProcess.kill, WorkerProcess.kill_reaper):
         for worker in workers:
-            if signum is not None:
-                worker.send_signal(signum)
-        grace = GRACE_SECONDS if signum != signal.SIGKILL else GRACE_SECONDS / 4
-        workers = _reap_exited(workers, time.monotonic() + grace)
+            end(worker)
+        workers = _release_exited(workers, GRACE_SECONDS)
 
 
-def _reap_exited(workers: Sequence[WorkerProcess], deadline: float) -> list[WorkerProcess]:
-    """Reaps workers as they exit, until the deadline; returns those that stay."""
-    remaining, pause = list(workers), 0.001
+def _release_exited(workers: Sequence[WorkerProcess], seconds: float) -> list[WorkerProcess]:
+    """Releases workers as they exit, for some seconds; returns those that stay."""
+    remaining, pause, deadline = list(workers), 0.001, time.monotonic() + seconds
     while remaining:
         for worker in [worker for worker in remaining if worker.has_exited()]:
-            worker.reap()
+            worker.release()
             _running.discard(worker)
             remaining.remove(worker)
         if not remaining or time.monotonic() > deadline:
@@ -244,4 +253,4 @@ def _reap_exited(workers: Sequence[WorkerProcess], deadline: float) -> list[Work
 
 
 # Together: finalizers of hosts would wait for one worker after another.
-atexit.register(lambda: end_workers(list(_running), at_exit=True))
+atexit.register(lambda: end_workers(list(_running), hurry=True))

@@ -39,6 +39,10 @@ from agents import stop_signals
 SPIN_SECONDS = 0.001
 SLEEP_SECONDS = 0.02
 
+# Seconds for a worker whose sockets are closed to reply, or to end. An environment may have closed
+# them.
+CLOSED_SECONDS = 1.0
+
 # Seconds for the message of a reply that has arrived after all, when the deadline has passed.
 MESSAGE_SECONDS = 0.1
 
@@ -64,15 +68,16 @@ class MessageError(ConnectionError):
 
 # Shared words by index: both counters, who sleeps, the parent's command, the status of the worker's
 # reply, the worker's environment in use, -1 between turns, and the length of the reply's message,
-# -1 if it is sent. They fit one cache line; short messages follow them.
+# -1 if it is sent. They fit one cache line. The worker's id and short messages follow them.
 PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP = range(4)
 COMMAND, STATUS, BUSY_ENV, LENGTH = range(4, 8)
-WORDS_BYTES = 64
+WORKER_PID = 8
+WORDS_BYTES = 128
 SHARED_BYTES = 4096
 
 
 def map_words(descriptor: int) -> memoryview:
-    """Maps a channel's shared words, int64 [8], and the room for a short message after them.
+    """Maps a channel's shared words, int64 [16], and the room for a short message after them.
 
     Reading or writing one is atomic and takes tens of nanoseconds.
     """
@@ -111,6 +116,7 @@ class Channel:
         self._descriptors: list[int] = []
         self._doorbell, self._messages = doorbell, messages
         doorbell.setblocking(False)
+        self._doorbell_descriptor = doorbell.fileno()
         indices = [(PARENT_COUNT, PARENT_ASLEEP), (WORKER_COUNT, WORKER_ASLEEP)]
         (self._count, self._asleep), (self._other_count, self._other_asleep) = (
             indices if parent else indices[::-1]
@@ -215,6 +221,7 @@ class Channel:
         self, sequence: int, deadline: float | None, while_waiting: Callable[[], object] | None
     ) -> None:
         self.set_asleep(True)
+        closed_until = None
         try:
             while not self.has_count(sequence):
                 stop_signals.check()
@@ -222,10 +229,22 @@ class Channel:
                 if while_waiting is not None:
                     while_waiting()
                 is_open = not self._ring.poll(SLEEP_SECONDS * 1000) or self.drain_doorbell()
-                if (not is_open or self._other_exited()) and not self.has_count(sequence):
+                if not is_open and closed_until is None:
+                    closed_until = time.monotonic() + CLOSED_SECONDS * self._is_parent
+                is_closed = closed_until is not None and time.monotonic() >= closed_until
+                if (is_closed or self._other_exited()) and not self.has_count(sequence):
                     raise ChannelClosed("the other side closed the channel")
+                if not is_open:
+                    time.sleep(SLEEP_SECONDS / 10)
         finally:
             self.set_asleep(False)
+
+    def is_intact(self) -> bool:
+        """Returns whether the doorbell is still a socket that does not block; takes no time."""
+        try:
+            return not os.get_blocking(self._doorbell_descriptor)
+        except OSError:
+            return False
 
     def set_asleep(self, asleep: bool) -> None:
         """Sets whether this side sleeps, so that the other one has to ring."""

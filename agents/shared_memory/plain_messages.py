@@ -100,8 +100,8 @@ def _refuse(value: Value) -> NoReturn:
 
 def _describe(value: Value) -> Value:
     try:
-        return repr(value)[:MAX_REPR_LENGTH]
-    except BaseException:
+        return str.__getitem__(repr(value), slice(MAX_REPR_LENGTH))
+    except BaseException:  # Of the environment's own classes.
         return f"<{type(value).__qualname__}>"
 
 

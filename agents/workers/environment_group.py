@@ -6,6 +6,7 @@ The same code runs in worker processes and, for environments in the parent proce
 from __future__ import annotations
 
 import os
+import resource
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from math import isfinite
@@ -22,7 +23,7 @@ from agents.environments.data_check import (
     check_types,
     unpack_reset,
 )
-from agents.errors import EnvironmentRaisedError, InvalidDataError
+from agents.errors import EnvironmentRaisedError, InvalidDataError, describe_exception
 from agents.own_copy import own_copy
 from agents.spaces import elements
 from agents.types import Info
@@ -62,6 +63,7 @@ class EnvironmentGroup:
         constructors: Sequence[EnvConstructor],
         start: int = 0,
         busy: MutableSequence[int] | memoryview | None = None,
+        after_call: Callable[[], object] = lambda: None,
     ):
         """Constructs the environments.
 
@@ -69,11 +71,13 @@ class EnvironmentGroup:
           constructors: One per environment.
           start: Index of the first environment in the batch.
           busy: Where to write the index of the environment in use.
+          after_call: Called after every call of an environment, while it is still in use.
 
         Raises:
           EnvironmentRaisedError: A constructor raised; the environments before it were closed.
         """
         self.busy = [-1] if busy is None else busy
+        self._after_call = after_call
         self.envs: list[Env] = []
         self._constructors, self._start = own_copy(list(constructors)), start
         try:
@@ -123,6 +127,7 @@ class EnvironmentGroup:
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
         rewards, terminations, truncations = self._outcomes
         dtype, shape, depth = self._check.dtype, self._check.shape, fork_depth
+        after_call = self._after_call
         infos: RowInfos = []
         failures: dict[int, EnvironmentRaisedError] = {}
         # Copies [N, ...], because an environment may keep its action when the row is overwritten.
@@ -136,6 +141,7 @@ class EnvironmentGroup:
                     observ, reward, terminated, truncated, info = environment.step(action)
                     if fork_depth != depth:
                         raise ForkedProcessError
+                    after_call()
                     # Usual values are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
@@ -226,6 +232,14 @@ class EnvironmentGroup:
                         f"it returned environment {self._start + index} again; "
                         "make a new environment in each call"
                     )
+            try:
+                os.close(os.open("/", os.O_RDONLY))
+            except OSError as error:
+                limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+                raise DataError(
+                    f"left no file to be opened by others: {os.strerror(error.errno or 0)} "
+                    f"(`ulimit -n` is {limit})"
+                ) from None
             return environment
 
         return self._guard(env, "constructor", construct)
@@ -239,6 +253,7 @@ class EnvironmentGroup:
                 self.envs[env].reset(seed=None if seed < 0 else seed, options=own_copy(options))
             )
             _check_depth(depth)
+            self._after_call()
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
         except BaseException as error:
@@ -257,6 +272,7 @@ class EnvironmentGroup:
         depth = fork_depth
         returned = unpack_reset(self.envs[env].reset())
         _check_depth(depth)
+        self._after_call()
         return returned[0], own_copy(returned[1])
 
     def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
@@ -345,6 +361,7 @@ class EnvironmentGroup:
         try:
             result = function()
             _check_depth(depth)
+            self._after_call()
             return result
         except BaseException as error:
             _check_depth(depth)
@@ -360,19 +377,11 @@ class EnvironmentGroup:
         if isinstance(error, DataError):
             name = InvalidDataError.__name__
             return InvalidDataError(f"An environment's {action} {error}", "", row, name)
-        message = f"An environment's {action} raised {describe_exception(error)}"
-        failure = EnvironmentRaisedError(message, traceback.format_exc(), row, type(error).__name__)
+        message, traceback_text = describe_exception(error)
+        summary = f"An environment's {action} raised {message}"
+        failure = EnvironmentRaisedError(summary, traceback_text, row, type(error).__name__)
         failure.__cause__ = error
         return failure
-
-
-def describe_exception(error: BaseException) -> str:
-    """Returns the type and the text of an exception of an environment."""
-    name = type(error).__name__
-    try:
-        return f"{name}: {error}"
-    except BaseException:
-        return f"{name}, which has no text: its __str__ raised"
 
 
 def _check_depth(depth: int) -> None:

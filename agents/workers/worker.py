@@ -5,25 +5,29 @@ It imports NumPy, Gymnasium and what the environments need, but not TensorFlow, 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import cloudpickle
 
 from agents.command_line.shown_warnings import show_warning
 from agents.environments.registered_specs import load_registrations
-from agents.errors import EnvironmentRaisedError
-from agents.processes.process_group import release_group
+from agents.errors import EnvironmentRaisedError, InvalidDataError, describe_exception
 from agents.shared_memory.channel import (
     BUSY_ENV,
     COMMAND,
+    MAX_MESSAGE_BYTES,
+    WORKER_PID,
     Channel,
     ChannelClosed,
+    MessageError,
     check_length,
     map_words,
 )
@@ -32,23 +36,26 @@ from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
 from agents.workers import environment_group
 from agents.workers.description import encode
-from agents.workers.environment_group import (
-    EnvironmentGroup,
-    ForkedProcessError,
-    describe_exception,
-)
+from agents.workers.environment_group import EnvironmentGroup, ForkedProcessError
 
 if TYPE_CHECKING:
-    from agents.types import EnvConstructor, PlainData
+    from agents.types import EnvConstructor, Info, PlainData
 
 # Commands of the parent: STEP and RESET need no message; that of METHOD holds "worker" or "group",
 # the name of one of its methods, and a tuple of arguments.
 STEP, RESET, METHOD = range(3)
 
+# Methods that return infos of rows, as steps do.
+METHODS_WITH_INFOS = ("reset", "restart")
+
 # Status of a reply: DONE has no message; that of RESULT holds what the method returned, that of
-# EXCEPTION the summary, traceback, environment index and type name of an `EnvironmentRaisedError`.
-# Both are plain data: the parent executes nothing that a worker sends.
+# EXCEPTION the summary, traceback, environment index and type name of an `EnvironmentRaisedError`,
+# and infos. An info of a row is a message of its own.
+# All are plain data: the parent executes nothing that a worker sends.
 DONE, RESULT, EXCEPTION = range(3)
+
+# Of the infos of all environments; the rest of a message is for exceptions.
+MAX_INFOS_BYTES = MAX_MESSAGE_BYTES - (1 << 24)
 
 
 class Worker:
@@ -62,7 +69,7 @@ class Worker:
 
     def __init__(self, channel: Channel):
         """Stores the worker's side of the channel."""
-        self._channel = channel
+        self._channel, self._start, self._sequence = channel, 0, 0
 
     def start(
         self, constructors: list[EnvConstructor], start: int, registrations: list[bytes]
@@ -74,11 +81,15 @@ class Worker:
           start: Index of the first environment in its batch.
           registrations: Environments that the parent has registered.
         """
+        self._start = start
         load_registrations(registrations)
-        self.group = EnvironmentGroup(
-            constructors, start, busy=self._channel.words[BUSY_ENV : BUSY_ENV + 1]
-        )
-        return [encode(description) for description in self.group.describe()]
+        busy = self._channel.words[BUSY_ENV : BUSY_ENV + 1]
+        self.group = EnvironmentGroup(constructors, start, busy, self.check_channel)
+        descriptions = []
+        for env, description in enumerate(self.group.describe()):
+            busy[0] = env
+            descriptions.append(encode(description))
+        return descriptions
 
     def attach(
         self, descriptor: int, start: int, num_envs: int, autoreset: bool, info_keys: list[str]
@@ -92,6 +103,7 @@ class Worker:
           autoreset: Whether to reset an environment in the step that ends its episode.
           info_keys: Keys of numbers in the infos, for the layout.
         """
+        self._start = start
         layout = Layout(num_envs, self.group.observation_space, self.group.action_space, info_keys)
         self.group.attach(BatchArrays(layout, map_file(descriptor, layout.size)), start, autoreset)
         os.close(descriptor)
@@ -101,7 +113,8 @@ class Worker:
         channel = self._channel
         for sequence in itertools.count(1):
             channel.wait_count(sequence, deadline=None)
-            status, data = self._execute(channel.words[COMMAND], sequence)
+            self._sequence = sequence
+            status, data = self._execute(channel.words[COMMAND])
             if environment_group.fork_depth:
                 # A process that an environment forked left its call: it is no worker.
                 if status == EXCEPTION:
@@ -110,40 +123,81 @@ class Worker:
             channel.words[BUSY_ENV] = -1
             channel.reply(sequence, status, data)
 
+    def check_channel(self) -> None:
+        """Ends this process if the environment in use has closed or replaced the channel's files."""
+        if self._channel.is_intact():
+            return
+        summary = "An environment closed or replaced files of its worker process, which ended"
+        record = (summary, "", self._busy_row, InvalidDataError.__name__)
+        with contextlib.suppress(OSError):  # The reply lies in shared memory, the doorbell is gone.
+            self._channel.reply(self._sequence, EXCEPTION, dumps(([record], [])))
+        os._exit(1)
+
     def close(self) -> None:
         """Closes the environments, if there are any yet."""
         if hasattr(self, "group"):
             self.group.close()
 
-    def _execute(self, command: int, sequence: int) -> tuple[int, bytes]:
+    def _execute(self, command: int) -> tuple[int, bytes]:
         """Returns the status and the message of the reply."""
         try:
             if command == METHOD:
-                return RESULT, self._call_method(sequence)
-            infos = self.group.step() if command == STEP else self.group.reset()
-            return (RESULT, _dump(infos, describe=True)) if infos else (DONE, b"")
+                return self._call_method()
+            return self._reply_infos(self.group.step() if command == STEP else self.group.reset())
         except EnvironmentRaisedError as error:
-            return EXCEPTION, _dump((error.records(), error.infos), describe=True)
+            return self._reply_infos(error.infos, error)
         except (ChannelClosed, ForkedProcessError):
             raise
         except BaseException as error:  # Usually a result of the environment that can't be sent.
-            summary = f"A worker could not reply: {describe_exception(error)}"
-            record = (summary, traceback.format_exc(), None, type(error).__name__)
-            return EXCEPTION, _dump(([record], []))
+            return EXCEPTION, dumps(([self._record("A worker could not reply", error)], []))
 
-    def _call_method(self, sequence: int) -> bytes:
-        """Calls the method that the parent's message names; returns the result's message."""
-        data, descriptors = self._channel.receive(sequence, deadline=None)
+    def _call_method(self) -> tuple[int, bytes]:
+        """Calls the method that the parent's message names; returns its reply."""
+        data, descriptors = self._channel.receive(self._sequence, deadline=None)
         owner, name, arguments = cloudpickle.loads(data)
         result = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
-        return _dump(result, describe=name == "reset")
+        if name in METHODS_WITH_INFOS:
+            return self._reply_infos(result)
+        data = dumps(result)
+        check_length(len(data))
+        return RESULT, data
 
+    def _reply_infos(
+        self,
+        infos: Sequence[tuple[int, Info, Info | None]],
+        error: EnvironmentRaisedError | None = None,
+    ) -> tuple[int, bytes]:
+        """Returns a reply with infos; an environment whose info can't be sent has failed, too."""
+        if not infos and error is None:
+            return DONE, b""
+        parts: dict[int, bytes] = {}
+        records = error.records() if error else []
+        for row, *content in infos:
+            self._channel.words[BUSY_ENV] = row - self._start
+            try:
+                parts[row] = dumps((row, *content), describe=True)
+            except BaseException as failure:
+                records.append(self._record("An environment's info can't be sent", failure))
+        while sum(map(len, parts.values())) > MAX_INFOS_BYTES:
+            row = max(parts, key=lambda row: len(parts[row]))
+            self._channel.words[BUSY_ENV] = row - self._start
+            size = f"{len(parts.pop(row)):,} bytes; expected at most {MAX_INFOS_BYTES:,}"
+            records.append(self._record("An environment's info can't be sent", MessageError(size)))
+        if not records:
+            return RESULT, dumps(list(parts.values()))
+        records.sort(key=lambda record: -1 if record[2] is None else record[2])
+        return EXCEPTION, dumps((records, list(parts.values())))
 
-def _dump(content: PlainData, describe: bool = False) -> bytes:
-    """Returns the message of plain data; raises MessageError if it is too long."""
-    data = dumps(content, describe)
-    check_length(len(data))
-    return data
+    def _record(self, what: str, error: BaseException) -> tuple[str, str, int | None, str]:
+        """Returns the record of an exception while a reply was made, see `EXCEPTION`."""
+        message, traceback_text = describe_exception(error)
+        return f"{what}: {message}", traceback_text, self._busy_row, type(error).__name__
+
+    @property
+    def _busy_row(self) -> int | None:
+        """Row of the environment in use."""
+        env = self._channel.words[BUSY_ENV]
+        return self._start + env if env >= 0 else None
 
 
 def main(words: int, doorbell: int, messages: int) -> None:
@@ -157,6 +211,7 @@ def main(words: int, doorbell: int, messages: int) -> None:
     warnings.showwarning = show_warning
     bell, mail = socket.socket(fileno=doorbell), socket.socket(fileno=messages)
     channel = Channel(map_words(words), bell, mail, parent=False)
+    channel.words[WORKER_PID] = os.getpid()
     worker = Worker(channel)
     try:
         worker.serve()
@@ -168,4 +223,3 @@ def main(words: int, doorbell: int, messages: int) -> None:
             traceback.print_exc()
             os._exit(1)
         worker.close()
-    release_group()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import signal
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -22,6 +21,7 @@ from agents.errors import (
     raised_error,
 )
 from agents.own_copy import own_copy
+from agents.processes.reaper import LAST_SECONDS
 from agents.processes.resource_limits import explaining_limits
 from agents.processes.spawner import end_workers, start_worker
 from agents.shared_memory.channel import (
@@ -41,13 +41,15 @@ if TYPE_CHECKING:
     from agents.types import EnvConstructor, Options, Promise
     from agents.workers.attachment import Attachment
     from agents.workers.description import Description
+    from agents.workers.environment_group import RowInfos
     from agents.workers.host import Host
 
 # What a command returns: infos of rows for steps and resets, otherwise the method's result.
 Reply: TypeAlias = Any
 
-# Seconds for a process whose connection is closed to exit, so that its exit code is known.
-EXIT_SECONDS = 1.0
+# Seconds for a process whose connection is closed to exit, so that its exit code is known. Its reaper
+# first ends what it has started.
+EXIT_SECONDS = 1.0 + LAST_SECONDS
 
 
 class WorkerHost:
@@ -56,7 +58,6 @@ class WorkerHost:
     It keeps what it takes to start the process again: constructors, index and attachment.
 
     Attributes:
-      pid: Id of the process.
       num_envs: Number of environments.
       descriptions: A description of each environment, once it is ready.
       is_ready: Whether the environments are constructed.
@@ -64,6 +65,8 @@ class WorkerHost:
         and after `close`.
       worker: The process, also after it has ended.
       closed: Whether the process was ended.
+      has_failed: Whether constructors failed, or the last request was not replied to in time. The
+        environments of the batch that are in the middle of something are not waited for then.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class WorkerHost:
           WorkerStartError: A limit of the system is reached.
         """
         if force and not self.closed:
-            self.worker.send_signal(signal.SIGKILL)
+            self.worker.kill()
         self._end_process()
         with explaining_limits():
             self.worker = start_process()
@@ -118,9 +121,9 @@ class WorkerHost:
             self._finalizer.detach()
         self._finalizer = weakref.finalize(self, end_workers, [self.worker])
         self._finalizer.atexit = False  # The spawner ends all workers together then.
-        self.closed, self._channel, self.pid = False, self.worker.channel, self.worker.pid
+        self.closed, self._channel = False, self.worker.channel
         self._sequence = self._replied = 0
-        self.is_ready = False
+        self.is_ready = self.has_failed = False
         with self._ending_on_failure():
             arguments = self._constructors, self._first_row, dump_registrations()
             self._post_method("worker", "start", arguments)
@@ -136,7 +139,7 @@ class WorkerHost:
         """
         if self.is_ready:
             return
-        with self._ending_on_failure() if end_on_failure else contextlib.nullcontext():
+        with self._ending_on_failure(end_on_failure):
             content = self.receive(while_waiting)
             try:
                 self.descriptions = [decode(code) for code in content]
@@ -176,7 +179,6 @@ class WorkerHost:
         """See `Host.send_reset`."""
         if options is not None:
             self._post_method("group", "reset", (options,), started=started)
-            self._expects_infos = True
         else:
             self._post(worker.RESET, started)
 
@@ -202,18 +204,16 @@ class WorkerHost:
             status, data = self._channel.wait_reply(sequence, self._deadline, while_waiting)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
             raise self._as_environment_error(failure) from None
-        self._replied = sequence
+        self._replied, self.has_failed = sequence, False
         return self._read_reply(status, data) if data else []
 
     def _read_reply(self, status: int, data: bytes) -> Reply:
         try:
             content = loads(data)
             if status != worker.EXCEPTION:
-                if self._expects_infos:
-                    self._check_infos(content)
-                return content
-            records, infos = content
-            self._check_infos(infos)
+                return self._load_infos(content) if self._expects_infos else content
+            records, parts = content
+            infos = self._load_infos(parts)
             error, *others = [
                 raised_error(summary, text, row, name, self.pid, self._steps)
                 for summary, text, row, name in records
@@ -223,13 +223,16 @@ class WorkerHost:
             raise self._as_message_error(failure) from None
         raise error
 
-    def _check_infos(self, content: Reply) -> None:
+    def _load_infos(self, parts: Sequence[bytes]) -> RowInfos:
+        """Returns the infos of rows, which are messages of their own."""
         rows = range(self._first_row, self._first_row + self.num_envs)
-        for row, info, final_info in content:
+        infos: RowInfos = [loads(part) for part in parts]
+        for row, info, final_info in infos:
             if row not in rows or not isinstance(info, dict):
                 raise ValueError(f"no info of its environments: {row!r}, {info!r}")
             if not isinstance(final_info, dict | None):
                 raise ValueError(f"no final info: {final_info!r}")
+        return infos
 
     @property
     def owes_reply(self) -> bool:
@@ -312,6 +315,7 @@ class WorkerHost:
         data = cloudpickle.dumps((owner, name, arguments))
         check_length(len(data))
         self._post(worker.METHOD, started)
+        self._expects_infos = name in worker.METHODS_WITH_INFOS
         try:
             self._channel.send(self._sequence, data, self._deadline, descriptors)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
@@ -322,17 +326,19 @@ class WorkerHost:
             raise RuntimeError("This worker process is closed; make a new one.")
 
     @contextlib.contextmanager
-    def _ending_on_failure(self) -> Iterator[None]:
+    def _ending_on_failure(self, ends: bool = True) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            self._end_process()
+            self.has_failed = True
+            if ends:
+                self._end_process()
             raise
 
     def _end_process(self) -> None:
         if not self.closed:
             self.closed = True
-            end_workers([self.worker])
+            end_workers([self.worker], hurry=self.has_failed)
 
     @property
     def timeout(self) -> float:
@@ -348,7 +354,7 @@ class WorkerHost:
         if isinstance(failure, MessageError):
             return self._as_message_error(failure)
         if isinstance(failure, TimeoutError):
-            self._deadline = None
+            self._deadline, self.has_failed = None, True
             message = f"A worker process did not reply within {self.timeout:g} seconds"
             return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)
         exit_code = self.worker.wait(EXIT_SECONDS)
@@ -358,6 +364,11 @@ class WorkerHost:
         """Translates a failure to read a reply into a typed error."""
         message = f"A worker process sent an invalid message: {failure}"
         return WorkerMessageError(message, self.busy_row, self.pid, self._steps)
+
+    @property
+    def pid(self) -> int:
+        """See `Host.pid`."""
+        return self.worker.pid
 
     @property
     def busy_row(self) -> int | None:
@@ -372,9 +383,11 @@ class WorkerHost:
 
 def close_hosts(hosts: Sequence[Host]) -> None:
     """Closes hosts together: what hangs is ended by force after one period of grace for all."""
+    workers = [host for host in hosts if isinstance(host, WorkerHost)]
     with contextlib.ExitStack() as stack:  # Closes all of them, even if one raises.
         for host in reversed(hosts):
             stack.callback(host.close)
         for host in hosts:
             host.ask_to_close()
-        end_workers([host.worker for host in hosts if isinstance(host, WorkerHost)])
+        hurry = any(host.has_failed for host in workers)
+        end_workers([host.worker for host in workers], hurry=hurry)

@@ -66,7 +66,7 @@ def is_running(pid):
 
 def still_running(pids, seconds):
     """Waits until processes have ended; returns those that run after `seconds`, and the time."""
-    start = time.monotonic()
+    pids, start = list(pids), time.monotonic()
     while (running := [pid for pid in pids if is_running(pid)]) and (
         time.monotonic() - start < seconds
     ):

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import signal
 import statistics
 import threading
 import time
@@ -49,7 +48,7 @@ class Killer(threading.Thread):
             num_steps = self._batch._hosts[0]._steps
             if num_steps >= due and self._batch.restarts.count >= self.num_killed:
                 host = self._batch._hosts[self._rng.integers(len(self._batch._hosts))]
-                host.worker.send_signal(signal.SIGKILL)
+                host.worker.kill()
                 self.num_killed += 1
                 due = num_steps + self._rng.integers(STEPS_PER_KILL // 2, 3 * STEPS_PER_KILL // 2)
 

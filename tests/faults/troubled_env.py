@@ -20,6 +20,15 @@ CALLS = ("constructor", "reset", "step")
 FOREVER = 1000
 
 
+class Exiting(Exception):
+    """An error that exits where it is to describe itself."""
+
+    def __str__(self):
+        sys.exit(3)
+
+    __repr__ = __str__
+
+
 class Unprintable(Exception):
     """An error that fails to describe itself."""
 
@@ -53,7 +62,31 @@ def read_null():
 
 
 def close_files():
-    os.closerange(3, 256)
+    os.closerange(3, 4096)
+
+
+def replace_files():
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3, 64):
+        os.dup2(nothing, descriptor)
+
+
+def close_output():
+    for descriptor in (1, 2):
+        os.close(descriptor)
+    sys.stderr.close()
+    raise ValueError("after that")
+
+
+def raise_cycle():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    raise first
+
+
+def exit_in_a_thread():
+    threading.Thread(target=lambda: os._exit(7)).start()
+    time.sleep(FOREVER)
 
 
 def replace_program():
@@ -78,6 +111,10 @@ CRASHES = {
     "a message of a megabyte": (lambda: raise_error(ValueError("x" * 10**6)), "ValueError"),
     "an error that has no text": (lambda: raise_error(Unprintable()), "Unprintable"),
     "an error that can't be pickled": (raise_unpicklable, "LocalError"),
+    "an error whose text exits": (lambda: raise_error(Exiting()), "Exiting"),
+    "a text that is not Unicode": (lambda: raise_error(ValueError("\udcff\ud800")), "ValueError"),
+    "a cycle of causes": (raise_cycle, "ValueError"),
+    "its output closed": (close_output, "ValueError"),
     "StopIteration": (lambda: raise_error(StopIteration()), "StopIteration"),
     "SystemExit": (lambda: sys.exit(3), "SystemExit"),
     "KeyboardInterrupt": (lambda: raise_error(KeyboardInterrupt()), {130, -signal.SIGINT}),
@@ -90,7 +127,9 @@ CRASHES = {
     "SIGTERM": (lambda: kill(signal.SIGTERM), {-signal.SIGTERM}),
     "a null pointer": (read_null, {-signal.SIGSEGV}),
     "abort()": (os.abort, {-signal.SIGABRT}),
-    "its files closed": (close_files, {0, 1}),
+    "os._exit(7) in a thread": (exit_in_a_thread, {7}),
+    "its files closed": (close_files, "InvalidDataError"),
+    "its files replaced": (replace_files, "InvalidDataError"),
     "another program": (replace_program, {0}),
     "a fork that keeps its files": (fork_and_die, {-signal.SIGKILL}),
 }

@@ -1,6 +1,4 @@
 import gc
-import os
-import signal
 import time
 
 import pytest
@@ -10,6 +8,7 @@ from agents.processes.spawner import end_workers
 from agents.vector.process_batch import make_batch_env
 from tests.faults.processes import children
 from tests.faulty_toys import CommandedEnv
+from tests.processes.families import parent_of
 
 
 @pytest.fixture
@@ -24,23 +23,23 @@ def spare():
 def test_a_prepared_worker_is_taken_once(spare):
     spare.prepare()
     spare.prepare()
-    [pid] = (worker.pid for worker in [spare._worker])
+    prepared = spare._worker
     first, second = spare.take(), spare.take()
-    assert first.pid == pid != second.pid
+    assert first is prepared is not second
     end_workers([first, second])
 
 
 def test_a_spare_that_died_is_replaced(spare):
     spare.prepare()
-    pid = spare._worker.pid
-    os.kill(pid, signal.SIGKILL)
-    spare._worker.wait(5)
+    dead = spare._worker
+    dead.kill()
+    dead.wait(60)
     worker = spare.take()
-    assert worker.pid != pid and not worker.has_exited()
+    assert worker is not dead and not worker.has_exited()
     end_workers([worker])
     spare.prepare()
-    os.kill(spare._worker.pid, signal.SIGKILL)
-    spare._worker.wait(5)
+    spare._worker.kill()
+    spare._worker.wait(60)
     spare.prepare()
     assert not spare._worker.has_exited()
 
@@ -63,9 +62,9 @@ def test_a_batch_keeps_one_from_its_first_dead_process_on():
         batch.step([CommandedEnv.RAISE, 0])
         assert len(children() - before) == 2
         batch.step([CommandedEnv.DIE, 0])
-        [spare] = children() - before - {host.pid for host in batch._hosts}
+        [spare] = children() - before - {parent_of(host.pid) for host in batch._hosts}
         batch.step([0, CommandedEnv.DIE])
-    assert batch._hosts[1].pid == spare
+    assert parent_of(batch._hosts[1].pid) == spare
     assert len(children() - before) == 3
     start = time.monotonic()
     batch.close()

@@ -40,6 +40,8 @@ def test_a_process_that_did_not_start_the_worker_does_not_end_it(worker, monkeyp
 def test_workers_that_do_not_exit_are_killed_together(signum):
     workers = [start_worker() for _ in range(3)]
     for worker in workers:
+        while not worker.has_started():  # Until then it has no id of its own.
+            time.sleep(0.01)
         os.kill(worker.pid, signum)
     start = time.monotonic()
     end_workers(workers)
