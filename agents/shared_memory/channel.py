@@ -116,7 +116,6 @@ class Channel:
         self._descriptors: list[int] = []
         self._doorbell, self._messages = doorbell, messages
         doorbell.setblocking(False)
-        self._doorbell_descriptor = doorbell.fileno()
         indices = [(PARENT_COUNT, PARENT_ASLEEP), (WORKER_COUNT, WORKER_ASLEEP)]
         (self._count, self._asleep), (self._other_count, self._other_asleep) = (
             indices if parent else indices[::-1]
@@ -238,13 +237,6 @@ class Channel:
                     time.sleep(SLEEP_SECONDS / 10)
         finally:
             self.set_asleep(False)
-
-    def is_intact(self) -> bool:
-        """Returns whether the doorbell is still a socket that does not block; takes no time."""
-        try:
-            return not os.get_blocking(self._doorbell_descriptor)
-        except OSError:
-            return False
 
     def set_asleep(self, asleep: bool) -> None:
         """Sets whether this side sleeps, so that the other one has to ring."""

@@ -63,7 +63,6 @@ class EnvironmentGroup:
         constructors: Sequence[EnvConstructor],
         start: int = 0,
         busy: MutableSequence[int] | memoryview | None = None,
-        after_call: Callable[[], object] = lambda: None,
     ):
         """Constructs the environments.
 
@@ -71,13 +70,11 @@ class EnvironmentGroup:
           constructors: One per environment.
           start: Index of the first environment in the batch.
           busy: Where to write the index of the environment in use.
-          after_call: Called after every call of an environment, while it is still in use.
 
         Raises:
           EnvironmentRaisedError: A constructor raised; the environments before it were closed.
         """
         self.busy = [-1] if busy is None else busy
-        self._after_call = after_call
         self.envs: list[Env] = []
         self._constructors, self._start = own_copy(list(constructors)), start
         try:
@@ -127,7 +124,6 @@ class EnvironmentGroup:
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
         rewards, terminations, truncations = self._outcomes
         dtype, shape, depth = self._check.dtype, self._check.shape, fork_depth
-        after_call = self._after_call
         infos: RowInfos = []
         failures: dict[int, EnvironmentRaisedError] = {}
         # Copies [N, ...], because an environment may keep its action when the row is overwritten.
@@ -141,7 +137,6 @@ class EnvironmentGroup:
                     observ, reward, terminated, truncated, info = environment.step(action)
                     if fork_depth != depth:
                         raise ForkedProcessError
-                    after_call()
                     # Usual values are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
@@ -253,7 +248,6 @@ class EnvironmentGroup:
                 self.envs[env].reset(seed=None if seed < 0 else seed, options=own_copy(options))
             )
             _check_depth(depth)
-            self._after_call()
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
         except BaseException as error:
@@ -272,7 +266,6 @@ class EnvironmentGroup:
         depth = fork_depth
         returned = unpack_reset(self.envs[env].reset())
         _check_depth(depth)
-        self._after_call()
         return returned[0], own_copy(returned[1])
 
     def _check_numbers(self, failures: dict[int, EnvironmentRaisedError], any_done: bool) -> None:
@@ -361,7 +354,6 @@ class EnvironmentGroup:
         try:
             result = function()
             _check_depth(depth)
-            self._after_call()
             return result
         except BaseException as error:
             _check_depth(depth)

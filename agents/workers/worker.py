@@ -6,8 +6,10 @@ It imports NumPy, Gymnasium and what the environments need, but not TensorFlow, 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -84,7 +86,7 @@ class Worker:
         self._start = start
         load_registrations(registrations)
         busy = self._channel.words[BUSY_ENV : BUSY_ENV + 1]
-        self.group = EnvironmentGroup(constructors, start, busy, self.check_channel)
+        self.group = EnvironmentGroup(constructors, start, busy)
         descriptions = []
         for env, description in enumerate(self.group.describe()):
             busy[0] = env
@@ -123,15 +125,28 @@ class Worker:
             channel.words[BUSY_ENV] = -1
             channel.reply(sequence, status, data)
 
-    def check_channel(self) -> None:
-        """Ends this process if the environment in use has closed or replaced the channel's files."""
-        if self._channel.is_intact():
-            return
-        summary = "An environment closed or replaced files of its worker process, which ended"
-        record = (summary, "", self._busy_row, InvalidDataError.__name__)
-        with contextlib.suppress(OSError):  # The reply lies in shared memory, the doorbell is gone.
-            self._channel.reply(self._sequence, EXCEPTION, dumps(([record], [])))
-        os._exit(1)
+    def watch_files(self) -> None:
+        """Ends this process as soon as an environment has closed or replaced its files.
+
+        The environment is still in use when the system signals that an end of a pipe is gone.
+        """
+        pipe = os.pipe()
+        inode = os.fstat(pipe[0]).st_ino
+
+        def check(signum: int, frame: object) -> None:
+            with contextlib.suppress(OSError):
+                if all(os.fstat(end).st_ino == inode for end in pipe):
+                    return
+            summary = "An environment closed or replaced files of its worker process, which ended"
+            record = (summary, "", self._busy_row, InvalidDataError.__name__)
+            with contextlib.suppress(OSError):  # The reply lies in shared memory.
+                self._channel.reply(self._sequence, EXCEPTION, dumps(([record], [])))
+            os._exit(1)
+
+        signal.signal(signal.SIGIO, check)
+        for end in pipe:
+            fcntl.fcntl(end, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(end, fcntl.F_SETFL, os.O_ASYNC)
 
     def close(self) -> None:
         """Closes the environments, if there are any yet."""
@@ -213,6 +228,7 @@ def main(words: int, doorbell: int, messages: int) -> None:
     channel = Channel(map_words(words), bell, mail, parent=False)
     channel.words[WORKER_PID] = os.getpid()
     worker = Worker(channel)
+    worker.watch_files()
     try:
         worker.serve()
     except ChannelClosed:
