@@ -20,7 +20,7 @@ from agents.distributed.rendezvous import Place
 from agents.distributed.shared_exchange import is_usable, shared_bytes
 from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_exit
 from agents.processes.heartbeat import HeartbeatMonitor
-from agents.processes.reaper import KILL, held_interrupts
+from agents.processes.reaper import KILL, LAST_SECONDS, held_interrupts
 from agents.shared_memory.shared_block import create_anonymous_file
 
 # Seconds for the other learners to end by themselves when one has failed, somewhat more than
@@ -44,10 +44,11 @@ DONE = "done"
 
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
-    "import sys; sys.path[:] = {path!r}; "
+    "import os, sys; sys.path[:] = {path!r}; "
     "from agents.processes.reaper import guard, release_interrupts; "
     "guard({parent}); release_interrupts(); "
-    "from agents.processes.heartbeat import start_heartbeat; start_heartbeat({pipe}); "
+    "from agents.processes.heartbeat import report, start_heartbeat; "
+    "start_heartbeat({pipe}); report(str(os.getpid())); "
     "from agents.scripts.learner import main; main()"
 )
 
@@ -111,7 +112,7 @@ class LocalProcess:
         self._show = show or self._print
         self.failure = ""
         self.loss: Loss | None = None
-        self._is_done = False
+        self._is_done, self._kill_deadline = False, float("inf")
         self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
         self._monitor = HeartbeatMonitor(self._limit)
         pipe = self._monitor.pipe
@@ -145,8 +146,12 @@ class LocalProcess:
         for line in self._monitor.poll():
             if line == DONE:
                 self._is_done = True
+            elif line.isdigit():  # Its id; that of its reaper is known from the start.
+                self.pid = int(line)
             else:
                 self.loss = Loss(*json.loads(line))
+        if code is None and time.monotonic() > self._kill_deadline:
+            self._process.kill()  # Its reaper is stopped.
         if code is None and self._monitor.is_silent and not self.failure:
             self.failure = f"did not answer for {self._limit:g} s; see --start-timeout"
             self.kill()
@@ -160,6 +165,7 @@ class LocalProcess:
     def kill(self) -> None:
         """See `LearnerProcess`."""
         self._process.send_signal(KILL)
+        self._kill_deadline = time.monotonic() + 2 * LAST_SECONDS
 
     def _show_errors(self) -> None:
         assert self._process.stderr

@@ -126,7 +126,12 @@ class Learners:
     def learner(self, rank):
         """The process id of a learner; None where there is none."""
         launcher = self.commands[rank if self.machines else 0]
-        found = [pid for pid in _children(launcher.pid) if b"agents.scripts.learner" in _line(pid)]
+        found = [
+            pid
+            for reaper in _children(launcher.pid)
+            for pid in _children(reaper)
+            if b"agents.scripts.learner" in _line(pid)
+        ]
         index = 0 if self.machines else rank
         return found[index] if len(found) > index else None
 
