@@ -189,8 +189,12 @@ def stop_learner(nodes):
 
 def learners_of_actors(nodes):
     [actor] = nodes.processes("LearnerActor.run")
-    children = Path(f"/proc/{actor}/task").glob("*/children")
-    return [int(pid) for path in children for pid in path.read_text().split()]
+    return [learner for reaper in children_of(actor) for learner in children_of(reaper)]
+
+
+def children_of(pid):
+    children = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in children for child in path.read_text().split()]
 
 
 @pytest.mark.slow

@@ -120,7 +120,7 @@ def test_stopping_and_continuing_a_terminals_group_leaves_workers_as_they_are(tm
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        process_group=0,
+        preexec_fn=os.setpgrp,
     ) as program:
         assert program.stdout.readline() == "[0. 0.]\n"
         os.killpg(program.pid, signal.SIGTSTP)

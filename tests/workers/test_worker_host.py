@@ -411,3 +411,21 @@ def num_children():
     tasks = os.listdir("/proc/self/task")
     files = (pathlib.Path(f"/proc/self/task/{task}/children") for task in tasks)
     return sum(len(file.read_text().split()) for file in files)
+
+
+def test_a_hanging_constructor_is_killed_without_waiting_for_it(tmp_path):
+    log = tmp_path / "log"
+
+    def hang():
+        signal.signal(signal.SIGTERM, lambda *_: log.write_text("SIGTERM, after the grace period"))
+        while True:
+            time.sleep(1)
+
+    host = WorkerHost([hang], start_timeout=20)
+    while not host.worker.is_busy():
+        time.sleep(0.01)
+    host._deadline = time.monotonic()
+    with pytest.raises(WorkerTimeoutError, match="within 20 seconds"):
+        host.wait_until_ready()
+    assert host.worker.exit_code() == -signal.SIGKILL
+    assert not log.exists()
