@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agents.types import Info
 
 # Longest line of an error on the console, in characters.
@@ -80,6 +82,28 @@ class LearnerLostError(RuntimeError):
         self.rank, self.host, self.cause = rank, host, cause
         name = f"learner {rank}{' (the chief)' if rank == 0 else ''} on {host}"
         super().__init__(f"{name} {cause}")
+
+
+class RunLostError(RuntimeError):
+    """The folder of a run was moved, deleted or replaced while it was trained.
+
+    Attributes:
+      path: Where it was.
+      found: Where it is now; None if it was deleted, or that is not known.
+    """
+
+    def __init__(self, path: Path, found: Path | None):
+        """Stores both places."""
+        self.path, self.found = path, found
+        if found:
+            event, advice = f"moved to {found}", "move it back to resume the run"
+        elif path.exists():
+            event, advice = "replaced, or its file 'lock' was", "resume it if it has checkpoints"
+        else:
+            event, advice = "deleted", "start a new run"
+        super().__init__(
+            f"{path} was {event}, during training\ntraining stops and writes nothing more; {advice}"
+        )
 
 
 class EnvironmentFailure(RuntimeError):

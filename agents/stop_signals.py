@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: they stop a command soon, whatever its main thread is doing.
+"""SIGINT, SIGTERM and SIGHUP: they stop a command soon, whatever its main thread is doing.
 
 Python calls signal handlers between two instructions of the main thread: not while it is inside of
 a graph call, and in the middle of anything else. So a signal is a request here, which the main
@@ -32,7 +32,9 @@ _POLL_SECONDS = 0.02
 # What follows a signal within so many seconds is the same one: GNU's `timeout` and others send theirs
 # to a process and then to its group.
 _ECHO_SECONDS = 0.05
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# The last one is that of a terminal that was closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # The signal that a stop was requested with; 0 before, and once the main thread has taken it.
 requested = 0
@@ -61,7 +63,7 @@ def check() -> None:
 
 
 def exit_code(interrupt: KeyboardInterrupt) -> int:
-    """Returns the exit code of a command that was interrupted: 130 for SIGINT, 143 for SIGTERM."""
+    """Returns the exit code of a command that was interrupted: 128 and the number of the signal."""
     return 128 + (interrupt.signum if isinstance(interrupt, StopRequested) else signal.SIGINT)
 
 
@@ -87,6 +89,16 @@ def is_interrupt(error: BaseException) -> bool:
     is_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, StopRequested) or (
         is_default and is_main and instruction not in ("", "RAISE_VARARGS")
+    )
+
+
+def is_echo(signum: int, first: int, seconds: float) -> bool:
+    """Whether a signal belongs to the `first` one (0 before), which came `seconds` before.
+
+    A terminal that is closed sends SIGHUP several times, and a shell once more.
+    """
+    return bool(first) and (
+        signum == signal.SIGHUP or (signum == first and seconds < _ECHO_SECONDS)
     )
 
 
@@ -185,7 +197,7 @@ def is_in_python_code() -> bool:
 
 @contextlib.contextmanager
 def handling(announcement: str, farewell: Callable[[], Sequence[str]] = tuple) -> Iterator[None]:
-    """Handles SIGINT and SIGTERM as this module says; for commands.
+    """Handles the signals as this module says; for commands.
 
     Signals that the process was started to ignore stay ignored. Without effect outside of the main
     thread, and inside of another such context.
@@ -227,7 +239,7 @@ class _Watcher:
         self._descriptor = signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
         self._handlers = {
             signum: signal.signal(signum, _handle)
-            for signum in _SIGNALS
+            for signum in SIGNALS
             if signal.getsignal(signum) is not signal.SIG_IGN
         }
         self._thread = threading.Thread(target=self._run, name="stop-signals", daemon=True)
@@ -288,7 +300,7 @@ class _Watcher:
                 numbers = self._received.recv(1)
                 if not numbers:
                     return
-                if numbers[0] in _SIGNALS:
+                if numbers[0] in SIGNALS:
                     self._receive(numbers[0])
                     inside_since = time.monotonic()
             elif self._depth == 0:
@@ -300,7 +312,7 @@ class _Watcher:
         """Requests a stop; at the second signal ends the process."""
         global requested
         now = time.monotonic()
-        if signum == self._signum and now - self._signal_time < _ECHO_SECONDS:
+        if is_echo(signum, self._signum, now - self._signal_time):
             return
         if self._signum and self.may_repeat:
             self.may_repeat = False
@@ -325,6 +337,8 @@ class _Watcher:
             try:
                 self._rescue()
                 self._print(*self._farewell())
+            except Exception as error:
+                self._print(f"error: {error}")
             finally:
                 os._exit(128 + self._signum)
 

@@ -14,12 +14,15 @@ from agents import stop_signals
 from agents.errors import EnvironmentFailure
 from agents.stop_signals import StopRequested, check, graph_call, handling, interruptible
 
-SIGNALS = pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+SIGNALS = pytest.mark.parametrize("signum", stop_signals.SIGNALS)
 
 # A main thread that waits for a lock does not notice handlers that do not raise.
 STUCK = """
     import os, signal, sys, threading, time
+    from agents import stop_signals
     from agents.stop_signals import graph_call, handling, request
+
+    stop_signals._ECHO_SECONDS = float(sys.argv[2])
 
     def pass_on():
         for line in sys.stdin:
@@ -43,9 +46,9 @@ def kill(signum):
     os.kill(os.getpid(), signum)
 
 
-def start_stuck(seconds):
+def start_stuck(seconds, echo_seconds=0.05):
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(STUCK), str(seconds)],
+        [sys.executable, "-c", textwrap.dedent(STUCK), str(seconds), str(echo_seconds)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -58,11 +61,10 @@ def start_stuck(seconds):
 
 @SIGNALS
 def test_interruptible_sections_are_interrupted_at_once(signum):
-    start = time.monotonic()
     with pytest.raises(StopRequested) as raised, handling("it stops"), interruptible():
         kill(signum)
-        time.sleep(30)
-    assert time.monotonic() - start < 1
+        time.sleep(600)
+        pytest.fail("it was not interrupted")
     assert raised.value.signum == signum
     assert isinstance(raised.value, KeyboardInterrupt)
     assert stop_signals.exit_code(raised.value) == 128 + signum
@@ -72,9 +74,8 @@ def test_interruptible_sections_are_interrupted_at_once(signum):
 def test_the_first_signal_is_announced_in_one_line(signum, capfd):
     with pytest.raises(StopRequested), handling("training stops"), interruptible():
         kill(signum)
-    deadline = time.monotonic() + 5
     printed = ""
-    while not printed and time.monotonic() < deadline:
+    while not printed:
         printed = capfd.readouterr().err
     name = signal.Signals(signum).name
     assert printed == f"Received {name}: training stops; a second signal stops at once.\n"
@@ -138,8 +139,8 @@ def test_a_main_thread_that_is_stuck_is_rescued(signum):
     process = start_stuck(0)
     start = time.monotonic()
     process.send_signal(signum)
-    out, err = process.communicate(timeout=10)
-    assert 0.3 < time.monotonic() - start < 2
+    out, err = process.communicate()
+    assert time.monotonic() - start > 0.3
     assert process.returncode == 128 + signum
     assert out == "rescued completely "
     assert err.splitlines()[1:] == ["farewell"]
@@ -148,12 +149,25 @@ def test_a_main_thread_that_is_stuck_is_rescued(signum):
 @SIGNALS
 def test_a_signal_to_a_process_and_to_its_group_is_one(signum):
     """As GNU's timeout sends it."""
-    process = start_stuck(0)
+    process = start_stuck(0, echo_seconds=60)
     for _ in range(2):
         process.send_signal(signum)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate()
     assert (process.returncode, out) == (128 + signum, "rescued completely ")
     assert len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("first", stop_signals.SIGNALS)
+def test_hangups_are_no_second_signal(first):
+    """As where a terminal is closed: the kernel and the shell send one each, or more."""
+    process = start_stuck(0.5)
+    for signum in (first, signal.SIGHUP, signal.SIGHUP):
+        process.send_signal(signum)
+        time.sleep(0.1)
+    with process:
+        process.stderr.close()
+        out = process.stdout.read()
+    assert (process.returncode, out) == (128 + first, "rescued completely ")
 
 
 def stop(process, order):
@@ -172,35 +186,33 @@ def test_a_request_and_a_signal_are_one(order):
     """As where the learners of several machines are signalled: the others pass theirs on."""
     process = start_stuck(0)
     stop(process, order)
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate()
     assert (process.returncode, out) == (128 + signal.SIGTERM, "rescued completely ")
     assert len(err.splitlines()) == 2
 
 
 @pytest.mark.parametrize("order", ["rss", "srs"])
 def test_a_second_signal_beside_a_request_ends_the_process_at_once(order):
-    process = start_stuck(30)
+    process = start_stuck(600)
     stop(process, order)
-    out, _ = process.communicate(timeout=10)
-    assert (process.returncode, out) == (128 + signal.SIGTERM, "")
+    out, _ = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM and "completely" not in out
 
 
 @pytest.mark.parametrize("delay", [0.1, 1.0], ids=["before the rescue", "during the rescue"])
 def test_a_second_signal_ends_the_process_at_once(delay):
-    process = start_stuck(30)
+    process = start_stuck(600)
     process.send_signal(signal.SIGTERM)
     time.sleep(delay)
-    start = time.monotonic()
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=10)
-    assert time.monotonic() - start < 0.5
+    out, _ = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
-    assert out == ("" if delay < 0.4 else "rescued ")
+    assert "completely" not in out
 
 
 def test_handlers_descriptors_and_threads_are_as_before_afterwards():
     def state():
-        handlers = [signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)]
+        handlers = [signal.getsignal(signum) for signum in stop_signals.SIGNALS]
         return handlers, len(os.listdir("/proc/self/fd")), threading.active_count()
 
     before = state()
@@ -212,14 +224,16 @@ def test_handlers_descriptors_and_threads_are_as_before_afterwards():
     assert descriptor == -1
 
 
-def test_ignored_signals_stay_ignored():
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@SIGNALS
+def test_ignored_signals_stay_ignored(signum):
+    """As SIGHUP after `nohup`."""
+    before = signal.signal(signum, signal.SIG_IGN)
     try:
         with handling("it stops"), interruptible():
-            kill(signal.SIGINT)
+            kill(signum)
             time.sleep(0.1)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signum, before)
 
 
 def test_other_threads_are_left_alone():
@@ -240,8 +254,8 @@ def test_other_threads_are_left_alone():
 
 def test_checking_costs_little():
     section = stop_signals.python_code()
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(10_000):
         with section:
             pass
-    assert time.perf_counter() - start < 0.02 * 10  # 2 us each on an idle machine, at most.
+    assert time.process_time() - start < 0.02 * 10  # 2 us each on an idle machine, at most.

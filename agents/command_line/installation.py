@@ -107,4 +107,4 @@ def _pip() -> str:
     scripts = os.path.dirname(sys.executable)
     if shutil.which("pip") == os.path.join(scripts, "pip"):
         return "pip"
-    return f"{min(sys.executable, os.path.relpath(sys.executable), key=len)} -m pip"
+    return f"{sys.executable} -m pip"

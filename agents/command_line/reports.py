@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from agents import stop_signals
 from agents.command_line.shown_warnings import show_warning
@@ -21,6 +21,7 @@ from agents.errors import (
     EnvironmentFailure,
     LearnerLostError,
     NonFiniteError,
+    RunLostError,
     UsageError,
     describe_error,
     printable_lines,
@@ -42,6 +43,9 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
       SystemExit: With the exit code of `report_error`, after any of its errors.
     """
     current_folder.begin_command()
+    for name in ("stdout", "stderr"):
+        if not isinstance(getattr(sys, name), _LastingStream):
+            setattr(sys, name, _LastingStream(getattr(sys, name)))
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
@@ -51,9 +55,32 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
         EnvironmentFailure,
         LearnerLostError,
         NonFiniteError,
+        RunLostError,
         KeyboardInterrupt,
     ) as error:
         raise SystemExit(report_error(error)) from None
+
+
+class _LastingStream:
+    """A standard stream that drops what nobody can read any more.
+
+    Its terminal or pipe may be closed while a command has something to save.
+    """
+
+    def __init__(self, stream: TextIO):
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def report_error(error: BaseException, *hints: str) -> int:
@@ -98,9 +125,7 @@ def exit_code(error: BaseException) -> int:
 def interpreter() -> str:
     """Returns this Python as users call it: `python` if that finds it, otherwise its path."""
     found = shutil.which("python")
-    if found and Path(found) == Path(sys.executable):
-        return "python"
-    return os.path.relpath(sys.executable)
+    return "python" if found and Path(found) == Path(sys.executable) else sys.executable
 
 
 def command_line(name: str) -> str:
@@ -111,7 +136,7 @@ def command_line(name: str) -> str:
     if called.name != "agents":
         return f"{interpreter()} -m agents.scripts.{name}"
     found = shutil.which("agents")
-    shown = "agents" if found and os.path.samefile(found, called) else os.path.relpath(called)
+    shown = "agents" if found and os.path.samefile(found, called) else called
     return f"{shown} {name}"
 
 

@@ -24,6 +24,7 @@ from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
 from agents.errors import UsageError
+from agents.paths import absolute_path
 from agents.seeds import Seeds
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.tensorflow_messages import quiet_tensorflow
@@ -68,7 +69,7 @@ def export_policy(
             "--format=onnx needs the package tf2onnx, which is not installed\n"
             f"{install_command('onnx')}"
         )
-    outdir = Path(outdir)
+    outdir = absolute_path(outdir)
     check_writable(outdir, "--outdir")
     if outdir.exists() and any(outdir.iterdir()):
         raise UsageError(f"--outdir={outdir} is not empty; name a new folder")

@@ -33,8 +33,6 @@ SILENCE_SECONDS = 10.0
 # noticed, and those that launchers wait, they are less than 30.
 GRACE_SECONDS = 6.0
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 
 class Group:
     """One learner's view of all.
@@ -267,7 +265,7 @@ class Group:
             self._fail(stop_signals.StopRequested(int(message["signum"])))
         elif kind == "stopped":
             self._fail(self._lost_error(rank, "has stopped"))
-        elif kind == "stop" and self.is_chief and message["signum"] in _SIGNALS:
+        elif kind == "stop" and self.is_chief and message["signum"] in stop_signals.SIGNALS:
             stop_signals.request(message["signum"])
 
     def _find_silent(self) -> None:
@@ -313,12 +311,14 @@ def passing_signals(group: Group) -> Iterator[None]:
 
     def pass_on() -> None:
         while numbers := woken.recv(16):
-            for signum in set(numbers) & set(_SIGNALS):
+            for signum in set(numbers) & set(stop_signals.SIGNALS):
                 group.request_stop(signum)
 
     thread = threading.Thread(target=pass_on, name="learner-signals", daemon=True)
     thread.start()
-    handled = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+    handled = [
+        each for each in stop_signals.SIGNALS if signal.getsignal(each) is not signal.SIG_IGN
+    ]
     descriptor = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     before = {signum: signal.signal(signum, lambda *_: None) for signum in handled}
     try:

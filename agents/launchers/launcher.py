@@ -22,6 +22,7 @@ from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_
 from agents.processes.heartbeat import HeartbeatMonitor
 from agents.processes.reaper import KILL, LAST_SECONDS, held_interrupts
 from agents.shared_memory.shared_block import create_anonymous_file
+from agents.stop_signals import SIGNALS, is_echo
 
 # Seconds for the other learners to end by themselves when one has failed, somewhat more than
 # `group.GRACE_SECONDS`, and when the chief has ended as it should.
@@ -33,9 +34,6 @@ END_SECONDS = 5.0
 # given.
 SILENCE_SECONDS = 20.0
 _PART_OF_START = 1 / 6
-
-# What follows a signal within so many seconds is the same one, see `agents.stop_signals`.
-_ECHO_SECONDS = 0.05
 
 _POLL_SECONDS = 0.05
 
@@ -272,7 +270,7 @@ def supervise(
 
 
 class _Signals:
-    """SIGINT and SIGTERM to this process.
+    """Stop signals to this process.
 
     Attributes:
       received: Their numbers, without echoes.
@@ -292,7 +290,8 @@ class _Signals:
     def handle(self, signum: int, frame: object) -> None:
         """Handler of signals."""
         before, self._time = self._time, time.monotonic()
-        if signum in self.received[-1:] and self._time - before < _ECHO_SECONDS:
+        last = self.received[-1] if self.received else 0
+        if is_echo(signum, last, self._time - before):
             return
         self.received.append(signum)
         if len(self.received) == 1:
@@ -308,11 +307,7 @@ class _Signals:
 def _forwarded_signals() -> Iterator[_Signals]:
     """Context that handles the signals that this process was not started to ignore."""
     signals = _Signals()
-    handled = [
-        signum
-        for signum in (signal.SIGINT, signal.SIGTERM)
-        if signal.getsignal(signum) is not signal.SIG_IGN
-    ]
+    handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
     before = {signum: signal.signal(signum, signals.handle) for signum in handled}
     try:
         yield signals

@@ -27,7 +27,7 @@ from agents.distributed.cluster import Address, listen
 from agents.distributed.rendezvous import Place
 from agents.errors import UsageError, clip
 from agents.launchers.launcher import LearnerProcess, LocalProcess, Loss
-from agents.stop_signals import StopRequested
+from agents.stop_signals import SIGNALS, StopRequested
 
 # Seconds for Ray to place learners again after one was lost, of which it may need most to notice
 # that a node is dead, and to end actors that were killed.
@@ -35,7 +35,6 @@ PLACE_AGAIN_SECONDS = 30.0
 _END_SECONDS = 5.0
 
 _PATIENCE_SECONDS = 2.0  # Until a wait is announced.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _POLL_SECONDS = 0.1
 
 # Variables with these prefixes are those of the command on all nodes: they change what is computed.
@@ -341,7 +340,7 @@ def _interruptible() -> Iterator[None]:
     def interrupt(signum: int, frame: object) -> None:
         raise StopRequested(signum)
 
-    handled = [signum for signum in _SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
+    handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
     handlers = {signum: signal.signal(signum, interrupt) for signum in handled}
     try:
         yield

@@ -36,6 +36,9 @@ KILL = signal.SIGUSR2
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, KILL}
 _PARENT_DIED = signal.SIGUSR1
 
+# A terminal sends them to all processes of a group: Ctrl-C, and the one when it is closed.
+TERMINAL_SIGNALS = {signal.SIGINT, signal.SIGHUP}
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -91,10 +94,10 @@ def end_marked(variable: bytes) -> None:
 def held_interrupts() -> Iterator[None]:
     """Context in which processes are started that must call `release_interrupts`.
 
-    The terminal's Ctrl-C reaches them until they lead a group, and an interpreter that it reaches
-    while it starts prints a traceback and exits with 1.
+    The terminal's Ctrl-C and hangup reach them until they lead a group, and an interpreter that
+    Ctrl-C reaches while it starts prints a traceback and exits with 1.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Is inherited.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)  # Is inherited.
     try:
         yield
     finally:
@@ -102,10 +105,10 @@ def held_interrupts() -> Iterator[None]:
 
 
 def release_interrupts() -> None:
-    """Lets SIGINT end this process at once, without a traceback, also one that was held before."""
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    """Lets signals of the terminal end this process at once, also one that was held before."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # Not with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL_SIGNALS)
 
 
 def _reap(program: int, parent: int) -> NoReturn:

@@ -14,11 +14,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from agents import stop_signals
-from agents.processes.reaper import KILL, end_marked
+from agents.processes.reaper import KILL, TERMINAL_SIGNALS, end_marked
 from agents.shared_memory.channel import BUSY_ENV, SHARED_BYTES, WORKER_PID, Channel, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
 
@@ -66,7 +66,7 @@ class Spawner:
 
     def _run(self) -> None:
         # Workers inherit the mask: whoever interrupts them too, the parent closes them.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
         while True:
             start_process, future = self._jobs.get()
             try:
@@ -159,6 +159,27 @@ class WorkerProcess:
         self.is_ended = True
 
 
+@contextlib.contextmanager
+def keeping_home() -> Iterator[None]:
+    """Context in which workers start with today's working directory and paths of modules.
+
+    Environments in this process may change them before more workers are started.
+    """
+    try:
+        home = [os.path.abspath(path) for path in sys.path], os.getcwd()
+    except FileNotFoundError:  # It was deleted.
+        yield
+        return
+    _homes.append(home)
+    try:
+        yield
+    finally:
+        _homes.remove(home)
+
+
+# Paths of modules and working directory of workers; those of this process where there are none.
+# Trainings may overlap.
+_homes: list[tuple[list[str], str]] = []
 _spawner: Spawner | None = None
 _running: set[WorkerProcess] = set()
 
@@ -186,9 +207,10 @@ def start_worker() -> WorkerProcess:
             end, other_end = socket.socketpair()
             ours.append(kept.enter_context(end))
             descriptors.append(inherited.enter_context(other_end).fileno())
-        code = _WORKER_CODE.format(path=sys.path, parent=os.getpid(), descriptors=descriptors)
+        path, folder = _homes[-1] if _homes else (sys.path, os.curdir)
+        code = _WORKER_CODE.format(path=path, parent=os.getpid(), descriptors=descriptors)
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
-        process = _spawn(_spawner, code, descriptors, {MARK: mark})
+        process = _spawn(_spawner, code, descriptors, {MARK: mark}, folder)
         worker = WorkerProcess(process, mark, words, *ours)
         kept.pop_all()
     _running.add(worker)
@@ -196,9 +218,13 @@ def start_worker() -> WorkerProcess:
 
 
 def _spawn(
-    spawner: Spawner, code: str, descriptors: Sequence[int], variables: dict[str, str]
+    spawner: Spawner,
+    code: str,
+    descriptors: Sequence[int],
+    variables: dict[str, str],
+    folder: str,
 ) -> Process:
-    """Starts an interpreter that runs `code`."""
+    """Starts an interpreter that runs `code` in a folder, if it still exists."""
     # Threads in a worker would only compete with the other workers.
     environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ | variables
     return spawner.start(
@@ -207,6 +233,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             pass_fds=descriptors,
             env=environment,
+            cwd=folder if os.path.isdir(folder) else None,
         )
     )
 

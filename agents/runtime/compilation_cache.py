@@ -34,6 +34,12 @@ MEMORY = "ram://agents/xla"
 _PROGRAM, _CHECKSUM = "*.pb", ".sha256"
 _FLAGS = "TF_XLA_FLAGS"
 
+# The working directory, before environments of this process may change it.
+try:
+    _FOLDER = os.getcwd()
+except FileNotFoundError:  # It was deleted.
+    _FOLDER = os.sep
+
 
 class CompilationCache:
     """A folder of compiled programs.
@@ -163,8 +169,8 @@ def find_cache(threads: int) -> CompilationCache | None:
     if any(flags and not flags.strip().startswith("-") for flags in _given_flags()):
         return None
     try:
-        root = Path(given) if given else _user_folder()
-        cache = CompilationCache(root.absolute() / _key(threads))
+        root = Path(_FOLDER, os.path.expanduser(given) if given else _user_folder())
+        cache = CompilationCache(root / _key(threads))
     except (OSError, RuntimeError) as error:  # Without a home, or a disk, everything is compiled.
         if given:
             _warn(Path(given), error)

@@ -14,6 +14,7 @@ from agents.analysis.run_scores import Axis, RunScores, read_scores
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run, say
 from agents.errors import UsageError, first_line
+from agents.paths import absolute_path
 from agents.regular_files import write_atomically
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory, check_writable, find_runs, resolve_run
@@ -59,7 +60,7 @@ def main(arguments: list[str]) -> None:
     options, _ = parse_command(
         CompareOptions, arguments, program="agents compare", examples=EXAMPLES
     )
-    outdir = Path(options.outdir)
+    outdir = absolute_path(options.outdir)
     check_writable(outdir, "--outdir")
     runs = _read_runs(_find_runs(options.runs), options.metric)
     groups = compare_runs(runs, options.axis)

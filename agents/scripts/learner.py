@@ -16,7 +16,7 @@ from agents.command_line.spelling import option_name
 from agents.distributed.cluster import Address, check_learners, divides, is_loopback, read_cluster
 from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place
-from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, UsageError
+from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, RunLostError, UsageError
 from agents.launchers.launcher import (
     DONE,
     LearnerProcess,
@@ -221,6 +221,8 @@ def _learn(task: dict[str, Any]) -> None:
         config = config.model_copy(update={"num_processes": config.num_processes or cores})
     run_directory = RunDirectory(Path(task["run"]))
     start_tensorflow(config.threads, device_of(config), place.rank)
+    if place.rank == 0 and not run_directory.path.is_dir():
+        raise RunLostError(run_directory.path, None)
     try:
         group = Group(place, config)
         group.on_stuck = _end

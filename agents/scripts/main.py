@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 
 from agents.command_line.reports import run, version
 from agents.errors import UsageError
@@ -46,6 +48,7 @@ def dispatch(arguments: list[str]) -> None:
 
 def main() -> None:
     """Runs a command with the arguments of this process."""
+    sys.argv[0] = os.path.abspath(sys.argv[0])  # Is shown after environments changed the folder.
     run(dispatch)
 
 

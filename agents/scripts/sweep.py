@@ -16,6 +16,7 @@ from agents.analysis.preset_table import describe_default
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.errors import JournalError, UsageError
+from agents.paths import absolute_path
 from agents.runtime.keras_settings import check_keras
 from agents.scripts.train import look_up, train
 from agents.settings.config import Config
@@ -29,8 +30,6 @@ from agents.types import PlainData
 
 # TensorFlow keeps what it has compiled, 60 MB a trial, until its program ends.
 TRIALS_PER_PROCESS = 20
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 EXAMPLES = """\
 examples:
@@ -87,15 +86,16 @@ def main(arguments: list[str]) -> None:
     )
     check_installed()
     check_keras()
+    folder = os.open(os.curdir, os.O_RDONLY)  # Environments may change to another.
     sweep = _open(options, overrides)
     command = shlex.join([interpreter(), *_arguments(sweep, options.trials)])
     say(f"Sweep {sweep.path}; join or continue it with: {command}")
     hints = [f"To continue: {command}"]
     try:
         with stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)  # See `_restart`.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See `_restart`.
             if train_trials(sweep, options.trials, train, at_most=TRIALS_PER_PROCESS):
-                _restart(sweep, options.trials)
+                _restart(sweep, options.trials, folder)
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(report_error(interrupt, *hints)) from None
@@ -109,9 +109,10 @@ def main(arguments: list[str]) -> None:
 
 def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
     """Makes a new sweep, or finds the one to continue."""
+    logdir = absolute_path(options.logdir)
     space = load_space(options.space or "ppo") if options.space or not options.timestamp else None
     if options.timestamp:
-        sweep = Sweep.existing(options.logdir, options.timestamp, options.config)
+        sweep = Sweep.existing(logdir, options.timestamp, options.config)
         sweep.check_shared(overrides, space)
         return sweep
     assert space
@@ -124,7 +125,7 @@ def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
         look_up(config, None)
     if not options.config:
         print(describe_default(config.env), file=sys.stderr)
-    return Sweep.new(options.logdir, name, config, space)
+    return Sweep.new(logdir, name, config, space)
 
 
 def _arguments(sweep: Sweep, num_trials: int) -> list[str]:
@@ -133,14 +134,15 @@ def _arguments(sweep: Sweep, num_trials: int) -> list[str]:
     return ["-m", "agents.scripts.sweep", *where, f"--trials={num_trials}"]
 
 
-def _restart(sweep: Sweep, num_trials: int) -> NoReturn:
-    """Replaces this program by one that continues the sweep, in the same process.
+def _restart(sweep: Sweep, num_trials: int, folder: int) -> NoReturn:
+    """Replaces this program by one that continues the sweep, in the same process and an open folder.
 
     Signals wait until it handles them, after its imports.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals.SIGNALS)
     stop_signals.check()
     sys.stdout.flush()
+    os.fchdir(folder)
     os.execv(sys.executable, [sys.executable, *_arguments(sweep, num_trials)])
 
 

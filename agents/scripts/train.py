@@ -27,6 +27,8 @@ from agents.errors import (
     NonFiniteError,
     UsageError,
 )
+from agents.paths import absolute_path
+from agents.processes.spawner import keeping_home
 from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
@@ -175,6 +177,7 @@ def train(
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      RunLostError: The run's folder was moved, deleted or replaced.
       ValueError: Both `run` and `logdir` are given.
       TypeError: `config` is something else, such as the name of a preset; or an argument is
         unknown.
@@ -187,14 +190,20 @@ def train(
         raise TypeError(
             f"train expected a Config, got {config!r}; make one with agents.load_config(...)"
         )
+    if run is not None and logdir is not None:
+        raise ValueError("Give the run or a logdir for a new one, not both.")
     check_keras()
+    # Not in the generator: the working directory may change before it starts.
+    if isinstance(run, str | Path):
+        run = RunDirectory(resolve_run(run))
+    logdir = None if logdir is None else absolute_path(logdir)
     return _training(config, run, logdir, name, command, track, group, note="")
 
 
 def _training(
     config: Config,
-    run: RunDirectory | str | Path | None,
-    logdir: str | Path | None,
+    run: RunDirectory | None,
+    logdir: Path | None,
     name: str | None,
     command: str,
     track: Literal["wandb"] | None,
@@ -202,14 +211,18 @@ def _training(
     note: str,
 ) -> Generator[EvaluationScore, None, None]:
     """Yields the scores of `train`, and prints a note once training begins."""
-    run = _given_run(config, run, logdir, name)
+    if logdir is not None:
+        run = RunDirectory.new(logdir, config.env, *filter(None, [name]))
     with contextlib.ExitStack() as stack:
+        # What is tracked is kept in any case.
+        tracking = run.path if run else absolute_path("") if track else None
         if group:
             stack.push(lambda kind, error, trace: group.leave(error))
         if run:
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
             backend, spec = look_up(config, run, warns=group is None or group.is_chief)
+            stack.enter_context(keeping_home())  # The modules of settings are found by now.
             make = functools.partial(backend.make, spec)
             num_envs = config.num_envs // (group.num_learners if group else 1)
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)
@@ -223,8 +236,6 @@ def _training(
             tensorboard = f"{interpreter()} -m tensorboard.main"
             see = f"see it with: {tensorboard} --logdir={shlex.quote(str(run.path.parent))}"
             say(f"Training in {run.path}; {see}", file=sys.stderr)
-        # What is tracked is kept in any case.
-        tracking = run.path if run else Path()
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
         if not run.config_file.exists():
             run.prepare(config)
@@ -262,20 +273,6 @@ def make_reducer(group: Group | None) -> Reducer:
 
     group.start()
     return GroupReducer(group)
-
-
-def _given_run(
-    config: Config,
-    run: RunDirectory | str | Path | None,
-    logdir: str | Path | None,
-    name: str | None,
-) -> RunDirectory | None:
-    """The run of the arguments of `train`, if they name one."""
-    if run is not None and logdir is not None:
-        raise ValueError("Give the run or a logdir for a new one, not both.")
-    if logdir is not None:
-        return RunDirectory.new(logdir, config.env, *filter(None, [name]))
-    return run if run is None or isinstance(run, RunDirectory) else RunDirectory(resolve_run(run))
 
 
 def main(arguments: list[str]) -> None:

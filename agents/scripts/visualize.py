@@ -20,6 +20,7 @@ from agents.command_line.parser import parse_command
 from agents.command_line.reports import run, say
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError
+from agents.paths import absolute_path
 from agents.regular_files import write_atomically
 from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
@@ -134,7 +135,7 @@ def visualize(
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     # The same one, also where the run goes on.
     checkpoint = AVERAGED if checkpoint == AVERAGED else str(step)
-    outdir = _create(Path(outdir or run.videos))
+    outdir = _create(absolute_path(outdir or run.videos))
     source = Source(run, config, env_kwargs or {}, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
@@ -147,7 +148,7 @@ def visualize(
         try:
             scores = _record_episodes(source, checkpoint, seeds, paths, progress)
             if film:
-                record_film(source, int(seeds[0]), outdir.absolute() / FILM)
+                record_film(source, int(seeds[0]), outdir / FILM)
         except RenderingError as error:
             reason = "; ".join(str(error).splitlines())
             warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
@@ -210,7 +211,7 @@ def _remove_videos(outdir: Path) -> None:
 def _video_files(outdir: Path, num_episodes: int) -> list[Path]:
     """Paths of the videos."""
     digits = max(2, len(str(num_episodes - 1)))
-    return [outdir.absolute() / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
+    return [outdir / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
 
 
 @contextlib.contextmanager

@@ -143,7 +143,7 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
     """Returns the path of a preset, or the path that was given."""
     text = os.fspath(name)
     if isinstance(name, os.PathLike) or text.endswith((".yaml", ".yml")) or os.sep in text:
-        return Path(text)
+        return Path(os.path.expanduser(text))
     names = preset_names()
     if text not in names:
         is_env = re.search(r"-v\d+$", text)

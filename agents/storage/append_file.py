@@ -16,11 +16,12 @@ class AppendFile:
     """Appends whole records to a file, and keeps those that the disk has no room for.
 
     A record that can't be written stays in memory and is written before the next one. The first
-    failure after a success issues a warning. Nothing is buffered otherwise.
+    failure after a success issues a warning. Nothing is buffered otherwise. A file that somebody
+    removes, replaces or empties meanwhile goes on at its path, with a warning.
     """
 
     def __init__(self, path: Path, start: bytes = b"", creates: bool = True):
-        """Opens the file, which is created with its folder if it is missing.
+        """Opens the file, which is created if it is missing; its folder is not.
 
         Args:
           path: The file.
@@ -85,13 +86,33 @@ class AppendFile:
             self._is_failing = True
 
     def _open(self) -> int:
-        """Returns the file's descriptor; opens it if that was not possible before."""
+        """Returns the file's descriptor; opens it if it is not open, or not at its path any more."""
+        if self._descriptor is not None:
+            status = os.fstat(self._descriptor)
+            if not self._is_in_place(status):
+                self._warn_of_loss("removed or replaced")
+                os.close(self._descriptor)
+                self._descriptor = None
+            elif status.st_size < self._end:
+                self._warn_of_loss("shortened")
+                self._end = status.st_size
         if self._descriptor is None:
-            if not check_folder(self.path.parent):
-                self.path.parent.mkdir(parents=True)
+            check_folder(self.path.parent)
             self._descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT)
             self._end = os.fstat(self._descriptor).st_size
         return self._descriptor
+
+    def _is_in_place(self, status: os.stat_result) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.path), status)
+        except FileNotFoundError:
+            return False
+
+    def _warn_of_loss(self, event: str) -> None:
+        warnings.warn(
+            f"{self.path} was {event} during training; what it had may be lost, later records follow",
+            stacklevel=2,
+        )
 
     def _write(self, descriptor: int, record: bytes) -> None:
         """Writes a whole record at the end of the file, or nothing of it."""

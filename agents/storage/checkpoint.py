@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,15 +38,23 @@ class Checkpoints:
     threads may save.
     """
 
-    def __init__(self, folder: Path, variables: dict[str, tf.Variable], record: PlainData = None):
-        """Saves to and loads from `folder`.
+    def __init__(
+        self,
+        folder: Path,
+        variables: dict[str, tf.Variable],
+        record: PlainData = None,
+        check_in_place: Callable[[], None] = lambda: None,
+    ):
+        """Initializes the checkpoints; neither reads nor writes files.
 
         Args:
-          folder: The folder of the checkpoints.
+          folder: Where they are saved, in an existing folder.
           variables: All variables of the run, by name.
           record: What checkpoints say of the run besides, see `newest_record`.
+          check_in_place: Called before each save, see `RunDirectory.check_in_place`.
         """
         self._folder, self._variables, self._record = folder, variables, record
+        self.check_in_place = check_in_place
         self._lock = threading.Lock()
 
     def save(
@@ -65,7 +73,9 @@ class Checkpoints:
 
         Raises:
           NonFiniteError: A value is NaN or infinite.
+          RunLostError: The run's folder is not in place.
         """
+        self.check_in_place()
         with self._lock:
             if values is None:
                 values = {name: variable.numpy() for name, variable in self._variables.items()}

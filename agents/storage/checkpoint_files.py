@@ -148,7 +148,8 @@ def write(
       OSError: It can't be written, as on a full disk; earlier checkpoints are still there.
     """
     file = CheckpointFile(folder / BEST if best else folder, step, ".npz", best)
-    file.folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # Not the run's folder: it may have been moved.
+    file.folder.mkdir(exist_ok=True)
     manifest = read_manifest(folder) or {}
     if manifest.pop(file.listed_name, None):
         # A crash between two writes must not leave a checksum of what was replaced.

@@ -14,7 +14,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from agents.errors import UsageError
+from agents.errors import RunLostError, UsageError
+from agents.paths import absolute_path
 from agents.regular_files import (
     UNFINISHED,
     check_folder,
@@ -53,7 +54,7 @@ class RunDirectory:
     """The folder `<logdir>/<time>-<config>` of one run; its name may go on, see `new`.
 
     Attributes:
-      path: The folder.
+      path: The folder, absolute.
       timestamp: The time in its name, which `--timestamp` takes to resume the run.
       config_file: The configuration as YAML.
       command_file: The commands that trained the run, with versions.
@@ -70,7 +71,7 @@ class RunDirectory:
 
     def __init__(self, path: str | Path):
         """Stores the paths; neither reads nor writes files."""
-        self.path = Path(path)
+        self.path = absolute_path(path)
         self.timestamp = self.path.name.partition("-")[0]
         self.config_file = self.path / "config.yaml"
         self.command_file = self.path / "command.txt"
@@ -84,6 +85,7 @@ class RunDirectory:
         self.videos = self.path / "videos"
         self.lock_file = self.path / "lock"
         self._made: list[Path] = []  # Folders that were made for this run, the outermost last.
+        self._lock: int | None = None  # Descriptor of the lock file while this process holds it.
 
     @classmethod
     def new(cls, logdir: str | Path, *names: str) -> RunDirectory:
@@ -100,11 +102,12 @@ class RunDirectory:
           UsageError: `logdir` is not writable.
         """
         check_writable(logdir, "--logdir")
-        missing = [path for path in (Path(logdir), *Path(logdir).parents) if not path.exists()]
+        folder = absolute_path(logdir)
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
         parts, taken = [_file_name(name) for name in names], 0
         while True:
             timestamp = time.strftime("%Y%m%dT%H%M%S") + (f"_{taken}" if taken else "")
-            run = cls(Path(logdir) / "-".join([timestamp, *parts]))
+            run = cls(folder / "-".join([timestamp, *parts]))
             try:
                 run.path.parent.mkdir(parents=True, exist_ok=True)
                 run.path.mkdir()
@@ -136,11 +139,12 @@ class RunDirectory:
         kind, file = ("sweep", SWEEP_FILE) if is_sweep else ("run", "config.yaml")
         start = "sweep-" if is_sweep else ""
         rest = f"{start}{re.escape(_file_name(name))}(-.*)?" if name else ".+"
+        place = absolute_path(logdir)
         if timestamp == LATEST:
-            pattern, folders = re.compile(f"{_TIME}-{rest}"), find_runs(logdir, file)
+            pattern, folders = re.compile(f"{_TIME}-{rest}"), find_runs(place, file)
         else:
             pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
-            folders = sorted(Path(logdir).iterdir()) if Path(logdir).is_dir() else []
+            folders = sorted(place.iterdir()) if place.is_dir() else []
         found = [folder for folder in folders if pattern.fullmatch(folder.name)]
         found = found[-1:] if timestamp == LATEST else found
         if len(found) == 1:
@@ -188,12 +192,15 @@ class RunDirectory:
 
         Raises:
           UsageError: A new one can't be written.
+          RunLostError: See `check_in_place`.
         """
         with contextlib.suppress(UsageError):
             if self.config_file.exists() and self.load_config() == config:
                 return
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            if self._lock is None:
+                self.path.mkdir(parents=True, exist_ok=True)
+            self.check_in_place()
             save_config(config, self.config_file)
         except OSError as error:
             message = f"can't write {self.config_file} ({error.strerror})"
@@ -230,7 +237,7 @@ class RunDirectory:
 
     def discard(self) -> None:
         """Removes the folder that `new` has made if nothing was trained in it."""
-        if not self._made:
+        if not self._made or not self.path.is_dir():
             return
         events = self.train_events, self.eval_events
         for folder in (self.checkpoints / BEST, self.checkpoints, *events, self.videos):
@@ -261,16 +268,43 @@ class RunDirectory:
         if not self.path.exists():
             self.path.mkdir(parents=True)
             self._made = [self.path]
-        with run_lock.locked(self.lock_file):
+        with run_lock.locked(self.lock_file) as self._lock:
             try:
                 self._check_files()
                 if self.config_file.exists():
                     check_resumption(self.load_config(), config)
+                elif is_used(self.checkpoints):
+                    warnings.warn(
+                        f"{self.config_file} was lost: that the settings are those that the run had "
+                        "can't be checked",
+                        stacklevel=4,
+                    )
                 self._remove_unfinished()
                 yield
             except UsageError:
                 self.discard()
                 raise
+            finally:
+                self._lock = None
+
+    def check_in_place(self) -> None:
+        """Checks that the folder that this process trains in is still where it was.
+
+        Raises:
+          RunLostError: It was moved, deleted or replaced, or its lock was. What is written now would
+            make another folder, without the checkpoints of this one.
+        """
+        if self._lock is None:
+            return
+        try:
+            if os.path.samestat(os.stat(self.lock_file), os.fstat(self._lock)):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:  # Such as of a network disk that does not answer for a moment.
+            return
+        self._made = []  # What is there now is not discarded.
+        raise RunLostError(self.path, run_lock.folder_of(self._lock))
 
     def is_started(self, first_checkpoint: int) -> bool:
         """Whether there was a checkpoint to resume from, even if it is damaged or missing now.
@@ -412,7 +446,7 @@ def find_runs(logdir: str | Path, file: str = "config.yaml") -> list[Path]:
         time, count = re.match(f"(?:{_TIME}-)?", folder.name).groups()  # type: ignore[union-attr]
         return time or "", int(count or 0), folder.name
 
-    return sorted((path.parent for path in Path(logdir).glob(f"*/{file}")), key=start)
+    return sorted((path.parent for path in absolute_path(logdir).glob(f"*/{file}")), key=start)
 
 
 def resolve_run(path: str | Path) -> Path:
@@ -424,12 +458,12 @@ def resolve_run(path: str | Path) -> Path:
     Raises:
       UsageError: There are no runs in `<logdir>`.
     """
-    path = Path(path)
+    path = absolute_path(path)
     if path.name != LATEST or os.path.lexists(path):
         return path
     runs = find_runs(path.parent)
     if not runs:
-        raise UsageError(f"{path}: there are no runs in {path.parent.absolute()}")
+        raise UsageError(f"{path}: there are no runs in {path.parent}")
     return runs[-1]
 
 
@@ -451,7 +485,7 @@ def check_writable(folder: str | Path, option: str) -> None:
 
     No folder named `latest` is created: it would hide the newest run, see `resolve_run`.
     """
-    existing = Path(folder).absolute()
+    existing = absolute_path(folder)
     while not existing.exists():
         if existing.is_symlink():
             raise UsageError(

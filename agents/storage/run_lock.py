@@ -17,11 +17,14 @@ _MAX_BYTES = 500
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[int]:
     """Holds the lock of a file, which tells who does. It is free when its owner ends, however.
 
     Args:
       path: The file; it is created if it is missing, and stays.
+
+    Yields:
+      The descriptor of the file.
 
     Raises:
       UsageError: Another process, or this one, holds it; or it is no regular file, or can't be
@@ -44,9 +47,18 @@ def locked(path: Path) -> Iterator[None]:
         except OSError as error:  # Some network disks have no locks.
             warnings.warn(f"can't lock {path} ({error.strerror})", stacklevel=3)
         _write_owner(descriptor)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def folder_of(descriptor: int) -> Path | None:
+    """Returns the folder that a locked file is in now; None if it was deleted, or is not known."""
+    try:
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # Linux follows the file.
+        return path.parent if os.path.samestat(path.stat(), os.fstat(descriptor)) else None
+    except OSError:
+        return None
 
 
 def _write_owner(descriptor: int) -> None:

@@ -123,7 +123,7 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
     """Returns the path of a search space of this library, or the path that was given."""
     text = os.fspath(name)
     if isinstance(name, os.PathLike) or text.endswith((".yaml", ".yml")) or os.sep in text:
-        return Path(text)
+        return Path(os.path.expanduser(text))
     names = sorted(path.stem for path in SPACES.glob("*.yaml"))
     if text not in names:
         raise UsageError(

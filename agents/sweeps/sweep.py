@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from agents.command_line.installation import install_command
 from agents.errors import JournalError, UsageError
+from agents.paths import absolute_path
 from agents.regular_files import open_regular, write_atomically
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -249,10 +250,11 @@ def trial_run(path: str | Path, number: int) -> RunDirectory:
     Raises:
       UsageError: There is no such sweep or trial.
     """
-    _check_folder(Path(path), f"--sweep={path}")
-    run = RunDirectory(Path(path) / trial_name(number))
+    folder = absolute_path(path)
+    _check_folder(folder, f"--sweep={path}")
+    run = RunDirectory(folder / trial_name(number))
     if not run.config_file.is_file():
-        names = sorted(folder.parent.name for folder in Path(path).glob("trial-*/config.yaml"))
+        names = sorted(file.parent.name for file in folder.glob("trial-*/config.yaml"))
         known = f"it has {names[0]} to {names[-1]}" if names else "it has none yet"
         raise UsageError(f"--trial={number}: the sweep has no such trial; {known}")
     return run

@@ -7,6 +7,7 @@ ones. Files are written and cut here, so that full disks and damage stop nothing
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -33,7 +34,9 @@ class EventFile:
     """A new event file. Steps are environment steps."""
 
     def __init__(self, folder: Path):
-        """Creates the file in `folder`, which is created if it is missing."""
+        """Creates the file in `folder`, which is created, but none above it, if it is missing."""
+        with contextlib.suppress(OSError):  # A file that can't be opened issues a warning.
+            folder.mkdir(exist_ok=True)
         self._library = load_event_library()
         process = (
             f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS):03}"  # In order of names.
@@ -95,24 +98,29 @@ class EventFile:
         self._file.append(_frame(event.SerializeToString()))
 
 
-def remove_events_after(folder: Path, step: int) -> None:
+def remove_events_after(folder: Path, step: int) -> int:
     """Cuts all event files of a folder at the first event after `step`, in place.
 
     They are cut at the first record that is damaged or incomplete, too, where readers stop.
+
+    Returns:
+      The last step that is left, 0 if there is none.
     """
-    library = load_event_library()
+    library, last = load_event_library(), 0
     for path in sorted(folder.glob("events.out.tfevents.*")):
         # No reader is shown a length that is wrong: it would allocate as much memory.
         cut(path, _whole_bytes(path))
         size = 0
         for record in library.read_records(path):
             try:
-                if library.make_event.FromString(record).step > step:
+                event_step = library.make_event.FromString(record).step
+                if event_step > step:
                     break
             except library.decode_error:
                 break
-            size += _FRAME_BYTES + len(record)
+            size, last = size + _FRAME_BYTES + len(record), max(last, event_step)
         cut(path, size)
+    return last
 
 
 _FRAME_BYTES = 16  # Of a record: its length, and checksums of the length and of the data.

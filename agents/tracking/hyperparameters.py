@@ -21,6 +21,8 @@ def write_hyperparameters(folder: Path, settings: Mapping[str, PlainData]) -> No
     """
     from tensorboard.plugins.hparams import summary_v2  # Without Keras, unlike `api`.
 
+    if not folder.is_dir():
+        return  # It was moved: no other one is made.
     for path in folder.glob("events.out.tfevents.*"):
         path.unlink()
     file = EventFile(folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,20 +35,32 @@ class Metrics:
     What the disk has no room for is kept and written later, see `AppendFile`.
     """
 
-    def __init__(self, run: RunDirectory, step: int, trackers: Sequence[Tracker] = ()):
+    def __init__(
+        self,
+        run: RunDirectory,
+        step: int,
+        trackers: Sequence[Tracker] = (),
+        logged: int = 0,
+        evaluated: int = 0,
+    ):
         """Opens the files, and removes what an earlier process wrote about steps after `step`.
 
-        A resumed run repeats those steps and would report them twice.
+        A resumed run repeats those steps and would report them twice. Records that are missing from
+        before that issue a warning.
 
         Args:
           run: The run.
           step: The step that training continues from.
           trackers: Receive the metrics, too.
+          logged: A step that earlier processes have logged, or a later one.
+          evaluated: The same of evaluations.
         """
         self._trackers = trackers
         is_complete = remove_lines_after(run.metrics_file, step)
-        for folder in (run.train_events, run.eval_events):
-            remove_events_after(folder, step)
+        steps = [row["step"] for row in read_metrics(run.metrics_file)]
+        _warn_of_loss(run.metrics_file, int(max(steps, default=0)), logged)
+        for folder, expected in ((run.train_events, logged), (run.eval_events, evaluated)):
+            _warn_of_loss(folder, remove_events_after(folder, step), expected)
         self._folder = run.path
         self._lines = AppendFile(run.metrics_file, b"" if is_complete else b"\n")
         self._restarts = AppendFile(run.restarts_file, creates=False)
@@ -135,3 +148,13 @@ class Metrics:
         self._restarts.close()
         self._train.close()
         self._eval.close()
+
+
+def _warn_of_loss(path: Path, last: int, expected: int) -> None:
+    """Warns if what was written before the step that a run resumes from is missing."""
+    if last < expected:
+        warnings.warn(
+            f"{path} ends at step {last:,}, expected at least {expected:,}: records were lost\n"
+            "training goes on, and its curves have a gap",
+            stacklevel=4,
+        )

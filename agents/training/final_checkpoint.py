@@ -50,13 +50,18 @@ class FinalCheckpoint:
 
     @contextlib.contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """A section of graph calls; its duration decides whether the next one gets a snapshot."""
+        """A section of graph calls; its duration decides whether the next one gets a snapshot.
+
+        Raises:
+          RunLostError: The run's folder is not in place at the end, so that nothing can be logged.
+        """
         is_long = self._seconds.get(name, math.inf) > LONG_SECONDS
         self._snapshot = self._take_snapshot() if is_long else None
         start = time.perf_counter()
         with stop_signals.graph_call(self._save_snapshot):
             yield
         self._seconds[name] = time.perf_counter() - start
+        self._checkpoints.check_in_place()
 
     def __enter__(self) -> FinalCheckpoint:
         return self
@@ -66,6 +71,7 @@ class FinalCheckpoint:
             stop_signals.take()
         elif not isinstance(error, GeneratorExit):  # The caller has left the loop.
             return
+        self._checkpoints.check_in_place()
         self._learner.undo_rollout()
         if self._learner.step != self.saved_step:
             self._checkpoints.save(self._learner.step)

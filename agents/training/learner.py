@@ -202,6 +202,11 @@ class Learner:
         self._num_restarts += len(restarts)
         return restarts
 
+    @property
+    def has_best(self) -> bool:
+        """Whether an evaluation was the best so far."""
+        return bool(float(self._best) > np.finfo(np.float64).min)
+
     def forget_best(self) -> None:
         """Starts over with best scores, as those so far are of other episodes."""
         self._best.assign(np.finfo(np.float64).min)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 from agents import stop_signals
@@ -66,6 +67,7 @@ def training_loop(
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       LearnerLostError: Another learner has failed or does not answer.
       NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      RunLostError: The run's folder was moved, deleted or replaced.
     """
     with stop_signals.interruptible():
         make_algorithm = find_algorithm(config.algorithm)
@@ -76,8 +78,11 @@ def training_loop(
             "settings": config.model_dump(mode="json"),
             "spaces": spaces_to_json(*learner.spaces),
         }
-        checkpoints = Checkpoints(run.checkpoints, learner.variables(), record)
+        checkpoints = Checkpoints(
+            run.checkpoints, learner.variables(), record, run.check_in_place
+        )
         resumes = _resume(config, run, learner, checkpoints)
+        logged, evaluated = _logged_steps(run, learner.step) if resumes else (0, 0)
         reducer.copy_from_chief(learner.variables())
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
@@ -87,7 +92,7 @@ def training_loop(
     make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, learner.spaces[1], config))
     recorder = TrainingRecorder(config, run, eval_envs, learner.step)
     with (
-        contextlib.closing(Metrics(run, learner.step, trackers)) as metrics,
+        contextlib.closing(Metrics(run, learner.step, trackers, logged, evaluated)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
         _writing_restarts(metrics, learner),
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
@@ -133,13 +138,32 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     # By the end of the iteration in which the first checkpoint is due.
     first = config.checkpoint_interval + config.num_envs * config.rollout_length
     if not run.is_started(first):
+        if run.train_events.exists() or run.metrics_file.exists():
+            print(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         return False
     checkpoints.load(required=True)
     say(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     if run.load_config().reset_options != config.reset_options:
         learner.forget_best()
         checkpoints.save(learner.step)  # Before the new options are written: it may be killed.
+    if learner.has_best and not any(file.is_best for file in find_files(run.checkpoints)):
+        warnings.warn(
+            f"the best checkpoint of {run.path} was lost: the next evaluation is the best again",
+            stacklevel=2,
+        )
+        learner.forget_best()
     return True
+
+
+def _logged_steps(run: RunDirectory, step: int) -> tuple[int, int]:
+    """Returns how far training and evaluations were logged, at least, when `step` was saved."""
+    config = run.load_config()  # Intervals may have changed since.
+    before = step - config.num_envs * config.rollout_length  # The last iteration may be missing.
+    logged, saved, evaluated = (
+        before - before % interval
+        for interval in (config.log_interval, config.checkpoint_interval, config.eval_interval)
+    )
+    return max(logged, saved), evaluated
 
 
 def _describe(

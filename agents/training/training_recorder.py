@@ -83,8 +83,8 @@ class TrainingRecorder:
         """Returns the video to record, None if there is to be none."""
         if not self._source.config.video_interval:
             return None
-        self._folder.mkdir(parents=True, exist_ok=True)
-        return self._folder.absolute() / f"step-{step}.mp4"
+        self._folder.mkdir(exist_ok=True)
+        return self._folder / f"step-{step}.mp4"
 
     def _draw(self, policy: TrainedPolicy, video: Path | None) -> bytes:
         """Returns the strip of an episode, and records a video if there is to be one."""

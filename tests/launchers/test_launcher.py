@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from agents import stop_signals
 from agents.distributed.cluster import Address
 from agents.distributed.rendezvous import Place
 from agents.errors import LEARNER_LOST, USAGE_ERROR
@@ -166,15 +167,16 @@ def send():
         threads.append(threading.Thread(target=run_thread))
         threads[-1].start()
 
-    handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {each: signal.getsignal(each) for each in stop_signals.SIGNALS}
     yield send_signals
     for thread in threads:
         thread.join()
     assert {each: signal.getsignal(each) for each in handlers} == handlers
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys):
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
+def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys, monkeypatch):
+    monkeypatch.setattr(stop_signals, "_ECHO_SECONDS", 60)
     chief = Learner(0, STAYS, on_signal={signum: 128 + signum})
     send((0.05, signum), (0.01, signum))  # The second is an echo.
     assert run([chief, Learner(1, 128 + signum, polls=300)], restarts=3) == 128 + signum
@@ -182,13 +184,22 @@ def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys):
     assert capsys.readouterr().err == ""  # The chief has said all.
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
 def test_a_signal_ends_a_chief_that_has_only_started(signum, send, capsys):
     send((0.05, signum))
     learners = [Learner(0, STAYS, on_signal={signum: -signum}), Learner(1, STAYS)]
     assert run(learners, restarts=3) == 128 + signum
     assert learners[1].was_killed
     assert capsys.readouterr().err.splitlines() == ["Interrupted.", "To resume: do it"]
+
+
+def test_hangups_after_a_signal_are_no_second_one(monkeypatch):
+    """As where a terminal is closed."""
+    monkeypatch.setattr(stop_signals, "_ECHO_SECONDS", 0)
+    chief, signals = Learner(0, STAYS), iter([signal.SIGHUP] * 3)
+    chief.poll = lambda: next((os.kill(os.getpid(), signum) for signum in signals), 129)
+    assert run([chief], restarts=3) == 129
+    assert chief.signals == [signal.SIGHUP] and not chief.was_killed
 
 
 def test_a_second_signal_ends_all_at_once(send, monkeypatch):
@@ -218,14 +229,15 @@ def test_learners_lost_after_a_signal_are_not_started_again(send, capsys):
     assert capsys.readouterr().err.splitlines()[0] == f"error: {LOST}"
 
 
-def test_ignored_signals_stay_ignored(send):
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
+def test_ignored_signals_stay_ignored(signum, send):
+    before = signal.signal(signum, signal.SIG_IGN)
     try:
         chief = Learner(0, 0, polls=100)
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signum)
         assert run([chief]) == 0 and chief.signals == []
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signum, before)
 
 
 def test_what_was_started_ends_when_watching_fails():

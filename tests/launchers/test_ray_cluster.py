@@ -197,6 +197,7 @@ def children_of(pid):
     return [int(child) for path in children for child in path.read_text().split()]
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [end_node, end_actor, end_learner, stop_learner])
 def test_without_restarts_a_lost_learner_ends_the_training(nodes, folder, end):
@@ -205,7 +206,7 @@ def test_without_restarts_a_lost_learner_ends_the_training(nodes, folder, end):
         end(nodes)
         start = time.monotonic()
         assert command.wait() == LEARNER_LOST
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 120
         printed = command.printed()
     assert len(re.findall("error: ", printed)) == 1
     assert re.search(rf"error: learner 1 on {re.escape(nodes.host)} .*\n", printed)

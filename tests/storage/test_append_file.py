@@ -11,7 +11,7 @@ RECORDS = [f"{index:05} ".encode() + b"x" * 3000 + b"\n" for index in range(200)
 
 
 def test_records_are_appended_at_once(tmp_path):
-    path = tmp_path / "new" / "file"
+    path = tmp_path / "file"
     file = AppendFile(path, b"start\n")
     file.append(b"one\n")
     assert path.read_bytes() == b"start\none\n"
@@ -96,3 +96,34 @@ def test_a_file_with_another_link_is_neither_written_nor_cut(tmp_path):
             with pytest.raises(UsageError):
                 cut(tmp_path / name, 0)
     assert (tmp_path / "outside").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize(
+    ("change", "said", "left"),
+    [
+        (lambda path: path.unlink(), "removed or replaced", b""),
+        (lambda path: path.rename(path.with_name("other")), "removed or replaced", b""),
+        (lambda path: os.replace(path.with_name("new"), path), "removed or replaced", b"new\n"),
+        (lambda path: os.truncate(path, 4), "shortened", b"one\n"),
+        (lambda path: path.write_bytes(b""), "shortened", b""),
+    ],
+)
+def test_a_file_that_is_changed_meanwhile_goes_on_with_a_warning(tmp_path, change, said, left):
+    path = tmp_path / "file"
+    path.with_name("new").write_bytes(b"new\n")
+    file = AppendFile(path)
+    file.append(b"one\n")
+    file.append(b"two\n")
+    change(path)
+    with pytest.warns(UserWarning, match=f"file was {said} during training") as issued:
+        file.append(b"three\n")
+        file.append(b"four\n")
+        file.close()
+    assert path.read_bytes() == left + b"three\nfour\n"
+    assert len(issued) == 1
+
+
+def test_no_folder_is_made_for_a_file(tmp_path):
+    with pytest.warns(UserWarning, match="can't write .*No such file"):
+        AppendFile(tmp_path / "moved" / "file")
+    assert not list(tmp_path.iterdir())

@@ -2,13 +2,14 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from agents.errors import UsageError
+from agents.errors import RunLostError, UsageError
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory, check_writable, resolve_run
@@ -465,3 +466,90 @@ def test_flipped_bits_of_settings_are_never_other_settings(tmp_path):
             assert run.load_config() == config
         except UsageError as error:
             assert len(str(error).splitlines()) <= 3
+
+
+def move(path):
+    path.rename(path.with_name("moved"))
+
+
+def move_parent(path):
+    path.parent.rename(path.parent.with_name("parent"))
+
+
+def replace_parent(path):
+    move_parent(path)
+    path.parent.write_text("")
+
+
+def replace(path):
+    shutil.rmtree(path)
+    path.mkdir()
+    (path / "lock").touch()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (move, "run was moved to .*/logs/moved, during training"),
+        (move_parent, "run was moved to .*/parent/run, during training"),
+        (replace_parent, "run was moved to .*/parent/run, during training"),
+        (shutil.rmtree, "run was deleted, during training"),
+        (replace, "run was replaced, or its file 'lock' was, during training"),
+        (lambda path: (path / "lock").unlink(), "run was replaced, or its file 'lock' was, during"),
+    ],
+)
+def test_a_locked_folder_that_is_not_in_place_raises(tmp_path, change, said):
+    run = RunDirectory(tmp_path / "logs" / "run")
+    with run.locked(load_config()):
+        run.prepare(load_config())
+        run.check_in_place()
+        change(run.path)
+        before = sorted(tmp_path.rglob("*"))
+        for write in (run.check_in_place, lambda: run.prepare(load_config(seed=1))):
+            with pytest.raises(RunLostError, match=said) as raised:
+                write()
+            assert len(str(raised.value).splitlines()) == 2
+    run.check_in_place()
+    run.discard()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_a_link_leads_to_is_in_place(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    with run.locked(load_config()):
+        run.path.rename(tmp_path / "disk")
+        run.path.symlink_to(tmp_path / "disk")
+        run.check_in_place()
+
+
+def test_paths_are_absolute_and_know_the_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    runs = (
+        RunDirectory("logs/run"),
+        RunDirectory("~/logs/run"),
+        RunDirectory.new("~/logs", "pendulum"),
+    )
+    os.rmdir(runs[2].path)
+    monkeypatch.chdir("/")
+    assert [run.path.parent for run in runs] == 3 * [tmp_path / "logs"]
+
+
+def test_relative_paths_in_a_deleted_folder_are_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "deleted"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(UsageError, match="'logs' is relative to, does not exist any more"):
+        RunDirectory.new("logs", "pendulum")
+    assert RunDirectory(tmp_path / "run").path == tmp_path / "run"
+    os.chdir("/")
+
+
+def test_a_lost_configuration_of_a_run_issues_a_warning(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(load_config())
+    write(run.checkpoints, 10, {"a": np.zeros(2)}, best=False)
+    run.config_file.unlink()
+    with pytest.warns(UserWarning, match="config.yaml was lost"), run.locked(load_config()):
+        pass

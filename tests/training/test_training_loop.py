@@ -22,7 +22,7 @@ INTERVALS = {
 
 
 def start(run, settings=None, **options):
-    config = load_config("default", **TINY, **INTERVALS, **(settings or {}))
+    config = load_config("default", **{**TINY, **INTERVALS, **(settings or {})})
     sizes = config.num_envs, config.eval_episodes
     envs = [InGraphTensorEnv(make_tensor_env(), size, max_episode_steps=5) for size in sizes]
     return training_loop(config, run, *envs, **options)
@@ -112,3 +112,29 @@ def test_a_run_does_not_start_over_without_its_checkpoints(whole, tmp_path):
     with pytest.raises(UsageError, match="start over"):
         list(start(run, on_start=pytest.fail))
     assert run.metrics_file.read_bytes() == before and not run.checkpoints.exists()
+
+
+def test_what_was_lost_since_a_checkpoint_is_said(whole, tmp_path):
+    shutil.copytree(whole[0].path, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    shutil.rmtree(run.checkpoints / "best")
+    shutil.rmtree(run.train_events)
+    lines = run.metrics_file.read_bytes().splitlines(keepends=True)
+    run.metrics_file.write_bytes(lines[0])
+    with pytest.warns(UserWarning) as issued:
+        scores = list(start(run, {"steps": 96}))
+    assert [str(warning.message).splitlines()[0] for warning in issued] == [
+        f"the best checkpoint of {run.path} was lost: the next evaluation is the best again",
+        f"{run.metrics_file} ends at step 16, expected at least 48: records were lost",
+        f"{run.train_events} ends at step 0, expected at least 48: records were lost",
+    ]
+    assert [score.step for score in scores] == [64, 96] and scores[0].is_best
+    assert run.checkpoint("best")
+
+
+def test_a_run_without_a_checkpoint_says_that_it_starts_over(tmp_path, capsys):
+    run = RunDirectory(tmp_path / "run")
+    run.train_events.mkdir(parents=True)
+    list(start(run))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == f"{run.path} has no checkpoint: training starts over"

@@ -15,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 from agents.environments.drawing.rendering import check_render_mode, render_frame
 from agents.environments.drawing.video import VideoFile, frame_rate
 from agents.environments.wrappers.interface import Reset, Step
+from agents.paths import absolute_path
 from agents.types import Env, NestedArray, Options
 
 _MIN_WIDTH = 320  # For the captions, in pixels; smaller frames are enlarged.
@@ -47,7 +48,7 @@ class RecordFilm(gymnasium.Wrapper, RecordConstructorArgs):
         gymnasium.Wrapper.__init__(self, env)
         check_render_mode(env)
         self.frame_rate = frame_rate(env) * speed
-        self._path = Path(path)
+        self._path = absolute_path(path)
         self._file: VideoFile | None = None
         self._caption: str | None = None  # Of the scene that is recorded.
         self._return = 0.0

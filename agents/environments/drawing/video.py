@@ -16,6 +16,7 @@ from imageio_ffmpeg import get_ffmpeg_exe
 
 from agents.environments.drawing.rendering import check_render_mode, render_frame
 from agents.environments.wrappers.interface import Reset, Step
+from agents.paths import absolute_path
 from agents.types import Env, NestedArray, Options
 
 
@@ -45,7 +46,7 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, path=str(path), speed=speed)
         gymnasium.Wrapper.__init__(self, env)
         check_render_mode(env)
-        self._path = Path(path)
+        self._path = absolute_path(path)
         self._frame_rate = frame_rate(env) * speed
         self._file: VideoFile | None = None
         self._recorded = False
@@ -118,7 +119,7 @@ class VideoFile:
           OSError: ffmpeg can't be started.
         """
         self._path, self._shape = path, (height, width, 3)  # Shape of a frame.
-        self._unfinished = path.absolute().with_suffix(".unfinished")
+        self._unfinished = path.with_suffix(".unfinished")
         source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}"]
         source += ["-framerate", str(Fraction(frame_rate).limit_denominator(1000)), "-i", "pipe:"]
         # Many episodes are recorded at once: a fast preset in one thread takes a third of the
