@@ -14,7 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 def commit(fault):
     """Lets this process `hang`, `nap` for half a second, `exit`, `die`, or `fork_and_die`."""
     if fault in ("hang", "nap"):
-        time.sleep({"hang": 60, "nap": 0.5}[fault])
+        time.sleep({"hang": 600, "nap": 0.5}[fault])
     elif fault == "exit":
         sys.exit(3)
     elif fault == "fork_and_die" and os.fork() == 0:

@@ -56,13 +56,14 @@ def test_environments_are_spread_over_processes(num_processes, expected):
     assert os.getpid() not in processes
 
 
+@pytest.mark.timing
 @pytest.mark.filterwarnings("ignore:Environment 0 .* has been in step for 1")
 def test_a_step_that_takes_too_long_raises():
     with make(1, sleep_in_steps, step_timeout=1.5) as envs:
         start = time.monotonic()
         with pytest.raises(WorkerTimeoutError):
             envs.step(np.zeros(1, int))
-        assert time.monotonic() - start < 15
+        assert time.monotonic() - start < 18
 
 
 def sleep_before_it_is_made(index, env):

@@ -307,14 +307,13 @@ def test_lists_of_numbers_are_observations(trained):
     np.testing.assert_array_equal(trained[1]([0, 1, 2]), trained[1](np.array([0, 1, 2], "f")))
 
 
-@pytest.mark.slow  # Other processes prolong it.
-def test_a_call_takes_less_than_a_millisecond(trained):
+def test_a_call_takes_less_than_a_millisecond_of_its_thread(trained):
     kind, policy = trained
     seconds = []
     for _ in range(300):
-        start = time.perf_counter()
+        start = time.thread_time()
         policy(np.zeros(3, np.float32))
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.thread_time() - start)
     assert np.median(seconds) < 1e-3
 
 

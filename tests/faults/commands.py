@@ -73,7 +73,7 @@ class Command:
         self.new_lines()
         sent = time.time()
         self.process.send_signal(signum)
-        self.wait(60)
+        self.wait(300)
         return sent, time.time() - sent
 
 

@@ -27,7 +27,7 @@ def run_line(folder, module, arguments, word):
     """Runs a command line; returns how long it took, in processor and other seconds."""
     cpu, start = cpu_seconds(), time.monotonic()
     with Command(folder, *arguments, module=f"agents.scripts.{module}") as command:
-        code = command.wait(60)
+        code = command.wait(300)
         seconds = time.monotonic() - start
     lines = [line for line in command.new_lines() if not line.startswith("Training in")]
     assert code == 2, (arguments, command.printed())

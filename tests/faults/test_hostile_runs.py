@@ -111,7 +111,7 @@ def run_command(folder, run, paths=()):
     cpu, start = cpu_seconds(), time.monotonic()
     arguments = [f"--logdir={run.path.parent}", f"--timestamp={run.timestamp}"]
     with Command(folder, *arguments, paths=paths) as command:
-        code = command.wait(60)
+        code = command.wait(300)
         seconds = time.monotonic() - start
     lines = [line for line in command.printed().splitlines() if line.startswith(("error", " "))]
     assert code in (0, 2), command.printed()

@@ -59,7 +59,7 @@ def run_command(fault, call, at, words, folder):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     seconds = time.monotonic() - start
     printed = process.stderr + process.stdout

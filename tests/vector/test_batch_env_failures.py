@@ -136,6 +136,7 @@ def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
         assert all(failure.host in batch._hosts for failure in kept)
 
 
+@pytest.mark.timing
 def test_a_killed_worker_is_named_and_the_others_close():
     batch = make_batch_env([CommandedEnv] * 4, processes=2)
     batch.reset()
@@ -146,7 +147,7 @@ def test_a_killed_worker_is_named_and_the_others_close():
     with pytest.raises(WorkerDiedError):
         batch.reset()
     batch.close()
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
 
 
 def test_a_slow_worker_times_out_and_its_late_reply_is_discarded():
@@ -157,7 +158,7 @@ def test_a_slow_worker_times_out_and_its_late_reply_is_discarded():
         assert caught.value.env_index == 1
         with pytest.raises(ResetNeeded):
             batch.step([0, 0, 0])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while True:
             try:
                 observ, _ = batch.reset()

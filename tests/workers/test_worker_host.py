@@ -95,9 +95,10 @@ def test_a_promise_returns_the_same_result_when_called_again(one):
     assert first == bytes(3)
 
 
+@pytest.mark.timing
 def test_a_failed_promise_raises_again(one):
     promise = one.ask("call", 0, "complain", blocking=False)
-    with taking_less_than(5):
+    with taking_less_than(50):
         for _ in range(2):
             with pytest.raises(EnvironmentRaisedError, match="nothing there"):
                 promise()
@@ -112,6 +113,7 @@ def test_an_abandoned_promise_is_not_confused_with_the_next_reply(one):
     assert one.ask("call", 0, "add", (1,)) == 1
 
 
+@pytest.mark.timing
 def test_a_result_that_is_not_plain_is_not_confused_with_the_next_reply():
     class Odd:
         def __reduce__(self):
@@ -121,7 +123,7 @@ def test_a_result_that_is_not_plain_is_not_confused_with_the_next_reply():
         def odd(self):
             return Odd()
 
-    with hosting(Env) as (host, _), taking_less_than(20):
+    with hosting(Env) as (host, _), taking_less_than(50):
         promise = host.ask("call", 0, "odd", blocking=False)
         for _ in range(2):
             with pytest.raises(EnvironmentRaisedError, match="Odd cannot be sent.*expected None"):
@@ -132,29 +134,31 @@ def test_a_result_that_is_not_plain_is_not_confused_with_the_next_reply():
 # Failures of a process.
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("num_envs", [1, 2])
 def test_killed_while_idle(num_envs):
     with hosting(*[CommandedEnv] * num_envs) as (host, arrays):
         os.kill(host.pid, signal.SIGKILL)
         with (
-            taking_less_than(5),
+            taking_less_than(50),
             pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught,
         ):
             step(host, arrays, 0)
         error = caught.value
         assert (error.exit_code, error.pid, error.step) == (-signal.SIGKILL, host.pid, 1)
         assert error.env_index == (0 if num_envs == 1 else None)
-        with taking_less_than(5):
+        with taking_less_than(50):
             with pytest.raises(WorkerDiedError, match="SIGKILL"):
                 host.ask("call", 0, "add", (1,))
             host.close()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("action", [CommandedEnv.DIE, CommandedEnv.FORK_AND_DIE])
 def test_killed_while_stepping(action):
     with hosting(*[CommandedEnv] * 3, index=7, start=4) as (host, arrays):
         send(host, arrays, 0, action, 0)
-        with taking_less_than(5):
+        with taking_less_than(50):
             for _ in range(2):
                 with pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught:
                     host.receive()
@@ -162,21 +166,23 @@ def test_killed_while_stepping(action):
             host.close()
 
 
+@pytest.mark.timing
 def test_killed_while_waited_for():
-    with hosting(CommandedEnv, timeout=30) as (host, arrays):
+    with hosting(CommandedEnv, timeout=600) as (host, arrays):
         send(host, arrays, CommandedEnv.HANG)
         subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {host.pid}"]).wait()
-        with taking_less_than(5), pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
+        with taking_less_than(50), pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
             host.receive()
 
 
+@pytest.mark.timing
 def test_an_exit_code_is_reported():
     def constructor():
         os._exit(7)
 
     host = WorkerHost([CommandedEnv, constructor], index=2)
     with (
-        taking_less_than(20),
+        taking_less_than(50),
         pytest.raises(WorkerDiedError, match="ended with exit code 7") as caught,
     ):
         host.wait_until_ready()
@@ -184,6 +190,7 @@ def test_an_exit_code_is_reported():
     assert host.closed
 
 
+@pytest.mark.timing
 def test_a_hung_environment_times_out_and_is_closed_by_force():
     class Stubborn(CommandedEnv):
         def __init__(self):
@@ -192,14 +199,14 @@ def test_a_hung_environment_times_out_and_is_closed_by_force():
 
     with hosting(CommandedEnv, Stubborn, timeout=0.3) as (host, arrays):
         with (
-            taking_less_than(5),
+            taking_less_than(50),
             pytest.raises(WorkerTimeoutError, match="within 0.3 seconds") as caught,
         ):
             step(host, arrays, 0, CommandedEnv.HANG)
         assert (caught.value.env_index, caught.value.pid, caught.value.step) == (1, host.pid, 1)
-        with taking_less_than(5), pytest.raises(TimeoutError):
+        with taking_less_than(50), pytest.raises(TimeoutError):
             host.ask("call", 0, "add", (1,))
-        with taking_less_than(8):
+        with taking_less_than(50):
             host.close()
         assert not is_running(host.pid)
 
@@ -234,10 +241,11 @@ def test_a_worker_stopped_in_the_middle_of_a_long_reply():
         assert host.ask("call", 0, "add", (1,)) == 1
 
 
+@pytest.mark.timing
 def test_a_worker_that_does_not_read_a_long_message():
     with hosting(CommandedEnv, timeout=0.3) as (host, _):
         os.kill(host.pid, signal.SIGSTOP)
-        with taking_less_than(5), pytest.raises(WorkerTimeoutError):
+        with taking_less_than(50), pytest.raises(WorkerTimeoutError):
             host.ask("call", 0, "add", (bytes(20_000_000),))
         os.kill(host.pid, signal.SIGCONT)
 
@@ -320,6 +328,7 @@ def command(path):
     return pickle.dumps(Command())
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("kind", ["command", "garbage", "structure"])
 def test_a_hostile_reply_is_a_typed_error_and_executes_nothing(kind, tmp_path):
     path = tmp_path / "executed"
@@ -328,7 +337,7 @@ def test_a_hostile_reply_is_a_typed_error_and_executes_nothing(kind, tmp_path):
     def make_reply(sequence):
         return struct.pack("<QQ", sequence, len(data)), data
 
-    with hosting(Hostile, timeout=20) as (host, _), taking_less_than(10):
+    with hosting(Hostile, timeout=600) as (host, _), taking_less_than(50):
         if kind == "structure":
             with pytest.raises(WorkerMessageError, match="not enough values") as caught:
                 host._read_reply(worker.EXCEPTION, data)
@@ -340,12 +349,13 @@ def test_a_hostile_reply_is_a_typed_error_and_executes_nothing(kind, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("length", [2**30 + 1, 2**64 - 1])
 def test_a_header_of_an_endless_message_is_a_typed_error(length):
     def make_reply(sequence):
         return struct.pack("<QQ", sequence, length), b"start"
 
-    with hosting(Hostile, timeout=20) as (host, _), taking_less_than(10):
+    with hosting(Hostile, timeout=600) as (host, _), taking_less_than(50):
         for _ in range(2):
             with pytest.raises(WorkerMessageError, match="a message of .* bytes; expected at most"):
                 host.ask("call", 0, "reply", (make_reply,))
