@@ -44,8 +44,9 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
     """
     current_folder.begin_command()
     for name in ("stdout", "stderr"):
-        if not isinstance(getattr(sys, name), _LastingStream):
-            setattr(sys, name, _LastingStream(getattr(sys, name)))
+        stream = getattr(sys, name)
+        if stream is not None and not isinstance(stream, _LastingStream):  # None in a daemon.
+            setattr(sys, name, _LastingStream(stream))
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_warning
@@ -62,9 +63,9 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
 
 
 class _LastingStream:
-    """A standard stream that drops what nobody can read any more.
+    """A standard stream that drops text once its terminal or pipe is closed.
 
-    Its terminal or pipe may be closed while a command has something to save.
+    The command may still have a checkpoint to save.
     """
 
     def __init__(self, stream: TextIO):

@@ -161,15 +161,14 @@ class WorkerProcess:
 
 @contextlib.contextmanager
 def keeping_home() -> Iterator[None]:
-    """Context in which workers start with today's working directory and paths of modules.
+    """Context in which workers start in the working directory of its start.
 
-    Environments in this process may change them before more workers are started.
+    Environments in this process may change to another one before more workers are started.
     """
     try:
-        home = [os.path.abspath(path) for path in sys.path], os.getcwd()
+        home = os.getcwd()
     except FileNotFoundError:  # It was deleted.
-        yield
-        return
+        home = os.curdir
     _homes.append(home)
     try:
         yield
@@ -177,9 +176,8 @@ def keeping_home() -> Iterator[None]:
         _homes.remove(home)
 
 
-# Paths of modules and working directory of workers; those of this process where there are none.
-# Trainings may overlap.
-_homes: list[tuple[list[str], str]] = []
+# Working directories of workers, the last one counts; without any, it is that of this process.
+_homes: list[str] = []
 _spawner: Spawner | None = None
 _running: set[WorkerProcess] = set()
 
@@ -207,7 +205,8 @@ def start_worker() -> WorkerProcess:
             end, other_end = socket.socketpair()
             ours.append(kept.enter_context(end))
             descriptors.append(inherited.enter_context(other_end).fileno())
-        path, folder = _homes[-1] if _homes else (sys.path, os.curdir)
+        folder = _homes[-1] if _homes else os.curdir
+        path = [os.path.join(folder, path) for path in sys.path]  # "" is the working directory.
         code = _WORKER_CODE.format(path=path, parent=os.getpid(), descriptors=descriptors)
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
         process = _spawn(_spawner, code, descriptors, {MARK: mark}, folder)

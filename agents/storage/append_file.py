@@ -16,8 +16,8 @@ class AppendFile:
     """Appends whole records to a file, and keeps those that the disk has no room for.
 
     A record that can't be written stays in memory and is written before the next one. The first
-    failure after a success issues a warning. Nothing is buffered otherwise. A file that somebody
-    removes, replaces or empties meanwhile goes on at its path, with a warning.
+    failure after a success issues a warning. Nothing is buffered otherwise. A file that is
+    removed, replaced or shortened meanwhile goes on at its path, with a warning.
     """
 
     def __init__(self, path: Path, start: bytes = b"", creates: bool = True):
@@ -110,7 +110,7 @@ class AppendFile:
 
     def _warn_of_loss(self, event: str) -> None:
         warnings.warn(
-            f"{self.path} was {event} during training; what it had may be lost, later records follow",
+            f"{self.path} was {event} during training; earlier records may be lost, later ones follow",
             stacklevel=2,
         )
 

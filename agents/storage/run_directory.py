@@ -275,8 +275,7 @@ class RunDirectory:
                     check_resumption(self.load_config(), config)
                 elif is_used(self.checkpoints):
                     warnings.warn(
-                        f"{self.config_file} was lost: that the settings are those that the run had "
-                        "can't be checked",
+                        f"{self.config_file} was lost: settings can't be compared with those of the run",
                         stacklevel=4,
                     )
                 self._remove_unfinished()

@@ -45,15 +45,15 @@ class Metrics:
     ):
         """Opens the files, and removes what an earlier process wrote about steps after `step`.
 
-        A resumed run repeats those steps and would report them twice. Records that are missing from
-        before that issue a warning.
+        A resumed run repeats those steps and would report them twice. Earlier records that are
+        missing issue a warning.
 
         Args:
           run: The run.
           step: The step that training continues from.
           trackers: Receive the metrics, too.
-          logged: A step that earlier processes have logged, or a later one.
-          evaluated: The same of evaluations.
+          logged: Step that metrics and events of training reach unless some were lost.
+          evaluated: Step that events of evaluation reach unless some were lost.
         """
         self._trackers = trackers
         is_complete = remove_lines_after(run.metrics_file, step)
@@ -151,7 +151,7 @@ class Metrics:
 
 
 def _warn_of_loss(path: Path, last: int, expected: int) -> None:
-    """Warns if what was written before the step that a run resumes from is missing."""
+    """Warns if records from before the step that a run resumes from are missing."""
     if last < expected:
         warnings.warn(
             f"{path} ends at step {last:,}, expected at least {expected:,}: records were lost\n"

@@ -1,4 +1,8 @@
+import os
 import signal
+import subprocess
+import sys
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -85,3 +89,26 @@ def test_hints_follow_an_error(capsys):
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("error: 0") and lines[-2:] == ["Try this", "Or this"]
     assert len(lines) <= 9
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_closed_pipe_does_not_end_a_command(stream):
+    """As that of `agents train | head`, or a terminal."""
+    code = f"""
+        import sys
+        from agents.command_line.reports import run
+
+        def main(arguments):
+            for _ in range(2):
+                print("into nothing", file=sys.{stream}, flush=True)
+            raise SystemExit(7)
+
+        run(main, [])
+        """
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], **{stream: write}, text=True
+    )
+    os.close(write)
+    assert process.returncode == 7

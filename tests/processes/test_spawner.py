@@ -22,7 +22,8 @@ def worker():
     end_workers([worker])
 
 
-def test_a_worker_starts_and_ends(worker):
+def test_a_worker_starts_and_ends(worker, monkeypatch):
+    monkeypatch.setattr(spawner, "GRACE_SECONDS", 60)
     assert worker.exit_code() is None
     end_workers([worker])
     assert worker.is_ended and worker.exit_code() == 0

@@ -81,10 +81,12 @@ def rewound(run, path, step):
     """A copy of a run without the checkpoints after `step`, as if it was killed before them."""
     shutil.copytree(run.path, path)
     copy = RunDirectory(path)
-    shutil.rmtree(copy.checkpoints / "best")
-    for file in copy.checkpoints.glob("step-*.npz"):
+    for file in copy.checkpoints.glob("**/step-*.npz"):
         if int(file.stem.removeprefix("step-")) > step:
             file.unlink()
+    best = copy.checkpoints / "best"
+    if not list(best.iterdir()):  # The one that a later one has replaced.
+        shutil.copy(next(copy.checkpoints.glob("step-*.npz")), best)
     (copy.checkpoints / "manifest.json").unlink()
     entries = {
         name: entry

@@ -55,7 +55,7 @@ def test_it_learns_from_its_rollouts(run):
 def test_a_run_resumed_from_its_middle_equals_one_that_never_stopped(run, tmp_path):
     timestamp = run.timestamp
     stopped = rewound(run, tmp_path / f"{timestamp}-cartpole", 1600)
-    assert set(hashes(stopped)) == {"step-1600.npz"}
+    assert "step-3200.npz" not in hashes(stopped)
     main([f"--logdir={tmp_path}", f"--timestamp={timestamp}"])
     assert hashes(stopped)["step-3200.npz"] == hashes(run)["step-3200.npz"]
     assert_equal_runs(stopped, run)

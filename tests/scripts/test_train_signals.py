@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during training, with real processes."""
+"""Stop signals during training, with real processes."""
 
 import os
 import re
@@ -155,3 +155,36 @@ def test_a_signal_while_tensorflow_starts_leaves_nothing_behind(tmp_path):
     assert process.returncode == 143 and seconds < 120
     assert lines[-1] == "The run has no checkpoint to resume from." and len(lines) <= 3
     assert not (tmp_path / "logs").exists()
+
+
+# Becomes the terminal's foreground process, as commands of a shell are.
+IN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def test_a_terminal_that_is_closed_stops_training_with_a_checkpoint(tmp_path):
+    (tmp_path / "hanging.py").write_text(HANGING)
+    env = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--eval-interval=1000"]
+    command = ["-m", "agents.scripts.train", "--logdir=logs", *SMALL, "--steps=100000000", *env]
+    terminal, other_end = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_TERMINAL, *command],
+        **dict.fromkeys(("stdin", "stdout", "stderr"), other_end),
+        start_new_session=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(agents.__file__).parents[1])},
+    )
+    os.close(other_end)
+    try:
+        printed = b""
+        while b"step 1,000: evaluation" not in printed:
+            printed += os.read(terminal, 4096)
+        os.close(terminal)
+        assert process.wait(300) == 128 + signal.SIGHUP
+    finally:
+        process.kill()
+    [path] = (tmp_path / "logs").iterdir()
+    assert RunDirectory(path).checkpoint("last")
