@@ -78,9 +78,7 @@ def training_loop(
             "settings": config.model_dump(mode="json"),
             "spaces": spaces_to_json(*learner.spaces),
         }
-        checkpoints = Checkpoints(
-            run.checkpoints, learner.variables(), record, run.check_in_place
-        )
+        checkpoints = Checkpoints(run.checkpoints, learner.variables(), record, run.check_in_place)
         resumes = _resume(config, run, learner, checkpoints)
         logged, evaluated = _logged_steps(run, learner.step) if resumes else (0, 0)
         reducer.copy_from_chief(learner.variables())
