@@ -95,7 +95,8 @@ def _train(tree: Path, options: Sequence[str]) -> Numbers:
         numbers = {}
         for path in sorted(Path(logdir).glob("*/checkpoints/step-*.npz")):
             with np.load(path) as arrays:
-                numbers.update({f"{path.stem}/{name}": arrays[name] for name in arrays.files})
+                names = set(arrays.files) - {"@run.json"}  # Text: settings and spaces.
+                numbers.update({f"{path.stem}/{name}": arrays[name] for name in names})
         return numbers
 
 
