@@ -251,7 +251,7 @@ def test_other_programs_reach_the_scores_of_the_run(name, tmp_path):
 def test_a_format_without_the_operations_of_a_policy_says_so(format, tmp_path):
     settings = {**KINDS["categorical"].settings, "precision": "bfloat16"}
     run = save_run(KINDS["categorical"]._replace(settings=settings), tmp_path)
-    with pytest.raises(UsageError, match=f"--format={format} can't convert this policy") as caught:
+    with pytest.raises(UsageError, match=f"--format={format}: can't convert this policy") as caught:
         export_policy(run, tmp_path / "out", format)
     assert str(caught.value).count("\n") == 1
     assert not (tmp_path / "out").exists()

@@ -54,7 +54,8 @@ with_code = pytest.mark.parametrize(
 def save_run(path):
     """Writes the run that pages show: of the preset pendulum, with initial weights."""
     run, config = RunDirectory(path), load_config("pendulum")
-    spaces = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Box(-2, 2, (1,))
+    env = gymnasium.make("Pendulum-v1")
+    spaces = env.observation_space, env.action_space
     run.prepare(config)
     save_spaces(run.spaces_file, *spaces)
     checkpoints = Checkpoints(run.checkpoints, Policy(*spaces, config).variables())

@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -69,7 +68,7 @@ def check_runs(folder, runs, count, to_the_end):
         seed = run.load_config().seed
         line = (folder / f"stderr-{seed}").read_text()
         # The process of a seed says where it trains, once it has made its environments.
-        assert f"Training in {Path('logs') / run.path.name};" in line
+        assert f"Training in {run.path.absolute()};" in line
         assert run.lock_file.read_text().startswith("process ")
         names = {path.name for path in run.path.iterdir()}
         files = {"config.yaml", "spaces.json", "command.txt", "lock", "metrics.jsonl"}

@@ -39,4 +39,4 @@ def never_stopped(backend, seed):
 def values(run, step):
     """The arrays of a checkpoint by name."""
     with np.load(run.checkpoints / f"step-{step}.npz") as file:
-        return {name: file[name] for name in file.files}
+        return {name: file[name] for name in file.files if not name.startswith("@run")}

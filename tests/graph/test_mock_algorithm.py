@@ -16,7 +16,7 @@ from tests.toys import CountingEnv
 
 
 def acting_in(space, num_envs=64, seed=0):
-    envs = [CountingEnv(action_space=space)] * num_envs
+    envs = [CountingEnv(action_space=space) for _ in range(num_envs)]
     return MockAlgorithm(InGraphBatchEnv(BatchEnv(envs, blocking=True)), seed)
 
 

@@ -40,9 +40,15 @@ def finish(config, run):
 def hashes(run):
     """Fingerprints of all variables, one a checkpoint."""
     return {
-        path.relative_to(run.checkpoints).as_posix(): fingerprint(np.load(path))
+        path.relative_to(run.checkpoints).as_posix(): fingerprint(arrays_of(path))
         for path in run.checkpoints.glob("**/step-*.npz")
     }
+
+
+def arrays_of(checkpoint):
+    """All variables of a checkpoint, without its record of the settings."""
+    with np.load(checkpoint) as file:
+        return {name: file[name] for name in file.files if not name.startswith("@run")}
 
 
 def depends_on_clock(tag):

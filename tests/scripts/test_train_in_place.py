@@ -63,7 +63,8 @@ SHORT = {
 def wanderer(event, deletes=False):
     namespace = {}
     exec(WANDERER.rpartition("\n\n\n")[0], namespace)
-    return lambda: namespace["Wanderer"](event, deletes)
+    make = namespace["Wanderer"]  # Workers get the class, not the namespace with its builtins.
+    return lambda: make(event, deletes)
 
 
 @pytest.fixture

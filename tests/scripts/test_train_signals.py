@@ -63,7 +63,7 @@ LONG_CALLS = [
 
 
 def start(folder, arguments, line):
-    """Starts training and waits until it prints a line that contains `line`."""
+    """Starts training and waits until it prints a line that begins with `line`."""
     head, register = HANGING.rsplit("\n\n", 1)
     (folder / "hanging.py").write_text(HANGING)
     (folder / "drawn.py").write_text(f"{head}\n{SLOW_TO_DRAW}\n{register}")
@@ -75,7 +75,7 @@ def start(folder, arguments, line):
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(agents.__file__).parents[1])},
     )
-    while line not in (read := process.stderr.readline()):
+    while not (read := process.stderr.readline()).startswith(line):
         assert read, process.wait()
     return process
 

@@ -287,7 +287,7 @@ def errors(arguments, cwd):
             "--episodes: expected an integer.*, got '?0",
         ),
         (["--logdir={run}", "--outdir=out", "--episodes=many"], "--episodes: expected an integer"),
-        (["--logdir={run}", "--outdir=file"], "--outdir=file: .*file is not a folder"),
+        (["--logdir={run}", "--outdir=file"], "--outdir=.*file: .*file is not a folder"),
         (["--logdir={run}", "--outdir=file/out"], "is not a folder"),
         (["--logdir={run}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
         (["--logdir={run}", "--outdir=out", "--episode=3"], "did you mean --episodes"),

@@ -1,9 +1,12 @@
 """Training that is interrupted: what is saved, and what it resumes to."""
 
+import signal
+
 import numpy as np
 import pytest
 
 from agents.settings.config_file import load_config
+from agents.stop_signals import StopRequested
 from agents.storage.checkpoint import Checkpoints, fingerprint
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
@@ -36,7 +39,7 @@ def start(run, train_envs=None, eval_envs=None):
 def interrupted(run, method, calls):
     """Trains until an environment is interrupted; returns which steps were saved."""
     envs = [make_env() for _ in range(3)]
-    envs[1].fault, envs[1].countdown = KeyboardInterrupt(), calls
+    envs[1].fault, envs[1].countdown = StopRequested(signal.SIGINT), calls
     batches = (envs[:2], None) if method == "iterate" else (None, envs)
     with pytest.raises(KeyboardInterrupt):
         list(start(run, *batches))
@@ -116,7 +119,7 @@ def test_an_interrupted_rollout_changes_no_variable(learner):
     learner.iterate()
     before = fingerprint(learner.variables())
     env = learner.train_envs[1]
-    env.fault, env.countdown = KeyboardInterrupt(), 5
+    env.fault, env.countdown = StopRequested(signal.SIGINT), 5
     with pytest.raises(KeyboardInterrupt):
         learner.iterate()
     assert fingerprint(learner.variables()) != before

@@ -47,7 +47,7 @@ def make_learner(make_env, eval_env=None, **overrides):
 
 def test_cut_episodes_are_in_no_statistic_and_restarts_are_counted():
     countdowns = [0, 0, 0, 3, 8, 9, 4]  # Of the evaluation's and the training's environments.
-    learner = make_learner(functools.partial(make_counting, countdowns))
+    learner = make_learner(lambda: make_counting(countdowns))
     with pytest.warns(UserWarning, match="restart number"):
         for _ in range(4):
             learner.iterate()
@@ -66,9 +66,12 @@ def test_an_evaluation_scores_the_same_episodes_after_restarts(recurrent):
     """The first step of an evaluation environment fails, and another one later."""
     scores = []
     for countdowns in ([0, 0, 0], [4, 0, 1]):
-        make_env = functools.partial(make_random, list(countdowns))
+        left = list(countdowns)
         learner = make_learner(
-            functools.partial(make_random, []), make_env, recurrent=recurrent, recurrent_units=3
+            lambda: make_random([]),
+            lambda left=left: make_random(left),
+            recurrent=recurrent,
+            recurrent_units=3,
         )
         if any(countdowns):
             with pytest.warns(UserWarning, match="restart number"):
@@ -85,10 +88,8 @@ def make_random(countdowns):
 
 
 def test_over_the_limit_training_stops_with_the_first_cause():
-    learner = make_learner(
-        functools.partial(make_counting, [0, 0, 0, 2, 2] + [1] * 20),
-        env_restarts={"limit": 3},
-    )
+    countdowns = [0, 0, 0, 2, 2] + [1] * 20
+    learner = make_learner(lambda: make_counting(countdowns), env_restarts={"limit": 3})
     with pytest.warns(UserWarning, match="restart number"):
         with pytest.raises(EnvironmentRaisedError, match="The first of 4 failures within 600 s"):
             for _ in range(10):

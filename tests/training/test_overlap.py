@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import signal
 import threading
 import time
 from concurrent.futures import Future
@@ -15,6 +16,7 @@ from agents.graph.algorithm import Algorithm
 from agents.ppo import PPO
 from agents.ppo.batch import Batch
 from agents.settings.config_file import load_config
+from agents.stop_signals import StopRequested
 from agents.storage.checkpoint import fingerprint
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
@@ -236,7 +238,7 @@ def test_a_failing_environment_leaves_a_finished_update():
     learner = make_overlapping(lambda: FaultyEnv(make_random_env(UNBOUNDED, FORCE)))
     learner.iterate()
     env = learner.train_envs[1]
-    env.fault, env.countdown = KeyboardInterrupt(), 5
+    env.fault, env.countdown = StopRequested(signal.SIGINT), 5
     with pytest.raises(KeyboardInterrupt):
         learner.iterate()
     assert learner.step == 32
@@ -317,7 +319,7 @@ def test_a_stopped_run_resumes_from_its_last_finished_update(tmp_path, calls, sa
     whole, stopped = (RunDirectory(tmp_path / name) for name in ("whole", "stopped"))
     list(start(whole, make_envs()))
     envs = make_envs()
-    envs[1].fault, envs[1].countdown = KeyboardInterrupt(), calls
+    envs[1].fault, envs[1].countdown = StopRequested(signal.SIGINT), calls
     with pytest.raises(KeyboardInterrupt):
         list(start(stopped, envs))
     assert sorted(int(path.stem[5:]) for path in stopped.checkpoints.glob("step-*.npz")) == saved

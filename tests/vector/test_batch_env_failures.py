@@ -201,12 +201,14 @@ def test_a_failing_constructor_is_named_by_its_index_in_the_batch_and_all_worker
 
 
 def test_closing_ends_the_processes_and_can_be_repeated():
+    before = set(children())
     batch = make_batch_env([CommandedEnv] * 2, processes=2)
-    pids = {str(host.pid) for host in batch._hosts}
-    assert pids <= children()
+    assert len(set(children()) - before) == 2
+    pids = [host.pid for host in batch._hosts]
     batch.close()
     batch.close()
-    assert not pids & children()
+    assert set(children()) <= before
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
     with pytest.raises(ClosedEnvironmentError, match="close"):
         batch.reset()
 
