@@ -288,7 +288,9 @@ def test_an_algorithm_that_can_not_is_refused():
 def start(run, train_envs):
     intervals = {"log_interval": 16, "eval_interval": 48, "checkpoint_interval": 64}
     config = load_config("default", **TINY, **intervals, steps=192, overlap=True)
-    eval_envs = [RandomEnv(UNBOUNDED, FORCE, durations=(5, 5), ending="truncated")] * 3
+    eval_envs = [
+        RandomEnv(UNBOUNDED, FORCE, durations=(5, 5), ending="truncated") for _ in range(3)
+    ]
     batches = (BatchEnv(envs, blocking=True) for envs in (train_envs, eval_envs))
     return training_loop(config, run, *batches)
 
