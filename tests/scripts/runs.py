@@ -90,9 +90,10 @@ def rewound(run, path, step):
     for file in copy.checkpoints.glob("**/step-*.npz"):
         if int(file.stem.removeprefix("step-")) > step:
             file.unlink()
-    best = copy.checkpoints / "best"
-    if not list(best.iterdir()):  # The one that a later one has replaced.
-        shutil.copy(next(copy.checkpoints.glob("step-*.npz")), best)
+    best, last = copy.checkpoints / "best", copy.checkpoints / f"step-{step}.npz"
+    knows_best = arrays_of(last)["run%2Fbest"] > np.finfo(np.float64).min
+    if knows_best and not list(best.iterdir()):  # The one that a later one has replaced.
+        shutil.copy(last, best)
     (copy.checkpoints / "manifest.json").unlink()
     entries = {
         name: entry
