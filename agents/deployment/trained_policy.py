@@ -175,31 +175,32 @@ class TrainedPolicy:
         try:
             arrays, single = self._check.arrays(observ)
         except DataError as error:
-            raise ValueError(_describe_refused(observ, error)) from error.__cause__
+            raise ValueError(self._describe_refused(observ, error)) from error.__cause__
         return ([array[None] for array in arrays] if single else arrays), single
+
+    def _describe_refused(self, observ: NestedArray, error: DataError) -> str:
+        """Returns the message for an observation that the check refused."""
+        if isinstance(observ, tuple) and observ and isinstance(observ[-1], Mapping):
+            with contextlib.suppress(DataError):
+                self._check.arrays(observ[0])
+                if len(observ) == 2:
+                    return (
+                        "env.reset() returns two values, and the policy takes the first: "
+                        "observ, info = env.reset()"
+                    )
+                if len(observ) == 5:
+                    return (
+                        "env.step() returns five values, and the policy takes the first: "
+                        "observ, reward, terminated, truncated, info = env.step(action)"
+                    )
+        problem = " ".join(str(error).split())  # Spaces may have several lines.
+        return f"The policy got {problem.removeprefix('returned ')}"
 
     def _unbatch(self, leaves: list[np.ndarray], single: bool) -> NestedArray:
         """Returns actions [N, ...] in the structure of the action space, or the single one."""
         if single:
             return element(self.action_space, leaves, 0)
         return pack(self.action_space, leaves)
-
-
-def _describe_refused(observ: NestedArray, error: DataError) -> str:
-    """Returns the message for an observation that the check refused."""
-    if isinstance(observ, tuple) and observ and isinstance(observ[-1], Mapping):
-        if len(observ) == 2:
-            return (
-                "env.reset() returns two values, and the policy takes the first: "
-                "observ, info = env.reset()"
-            )
-        if len(observ) == 5:
-            return (
-                "env.step() returns five values, and the policy takes the first: "
-                "observ, reward, terminated, truncated, info = env.step(action)"
-            )
-    problem = " ".join(str(error).split())  # Spaces may have several lines.
-    return f"The policy got {problem.removeprefix('returned ')}"
 
 
 def _warn_of_bounds(returned: str) -> None:

@@ -55,7 +55,7 @@ class Branch:
         }
         precision = config.precision
         with default_settings("mixed_bfloat16" if precision == "bfloat16" else precision):
-            torso = make_torso(inputs, parts or {}, config, name)
+            torso = make_torso(inputs, parts, config, name)
         # Acts and learns alike, so that probabilities before and after an update are comparable.
         self._torso = functools.partial(torso, training=False)
         self.size = int(torso.output.shape[-1])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -31,17 +31,14 @@ Torso = Callable[[KerasInputs, "Config"], keras.KerasTensor]
 class NamedInputs(dict[Any, keras.KerasTensor]):
     """Inputs by name, and parts of observations by key.
 
-    Parts have the structure of the observation space. They are no items of the dictionary, but are
-    made when they are looked up, which raises UsageError for unknown keys.
+    Parts have the structure of the observation space. Those of the whole observation are no items
+    of the dictionary, but are made when they are looked up. Unknown keys raise UsageError.
     """
 
-    def __init__(self, items: KerasInputs, parts: Parts, inputs: KerasInputs):
-        """Stores the items, and where the inputs hold the parts of an observation."""
+    def __init__(self, items: Mapping[Any, Any], parts: Parts = None):
+        """Stores the inputs, and where they hold the parts of an observation."""
         super().__init__(items)
-        self._inputs = inputs
-        self._parts = dict(enumerate(parts)) if isinstance(parts, tuple) else parts
-        if isinstance(parts, Part):  # The only one has no key.
-            self._parts = {}
+        self._parts = _by_key(parts)
 
     def __missing__(self, key: str | int) -> Any:
         if key not in self._parts:
@@ -50,10 +47,12 @@ class NamedInputs(dict[Any, keras.KerasTensor]):
                 f"network: there is no input {key!r}{did_you_mean(str(key), map(str, known))}\n"
                 f"the inputs are {', '.join(map(str, known))}"
             )
-        part = self._parts[key]
+        return self._find(self._parts[key])
+
+    def _find(self, part: Parts) -> Any:
         if not isinstance(part, Part):
-            return NamedInputs({}, part, self._inputs)
-        tensor = self._inputs[part.name]  # [N, ...]
+            return NamedInputs({key: self._find(one) for key, one in _by_key(part).items()})
+        tensor = self[part.name]  # [N, ...]
         if part.name != "vector":
             return tensor
         vector = tensor[:, part.start : part.start + math.prod(part.shape)]
@@ -120,6 +119,13 @@ def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
 TORSOS: dict[str, Torso] = {"feed_forward": feed_forward, "nature": nature, "impala": impala}
 
 
+def _by_key(parts: Parts) -> Mapping[Any, Parts]:
+    """Returns the parts of a Dict or Tuple space by key or index; a single one has none."""
+    if isinstance(parts, tuple):
+        return dict(enumerate(parts))
+    return {} if parts is None or isinstance(parts, Part) else parts
+
+
 def find_torso(name: str) -> Torso:
     """The torso that the setting `network` names.
 
@@ -135,8 +141,9 @@ def find_torso(name: str) -> Torso:
     def checked_torso(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
         place = f"network '{name}'"
         features = call(torso, place, inputs, config)
-        if not isinstance(features, keras.KerasTensor) or len(features.shape) != 2:
-            got = getattr(features, "shape", type(features).__name__)
+        got = getattr(features, "shape", type(features).__name__)
+        is_tensor = isinstance(features, keras.KerasTensor)
+        if not is_tensor or len(got) != 2 or got[1] is None:
             raise UsageError(f"{place}: expected a Keras tensor of features [N, F], got {got}")
         return features
 
@@ -157,7 +164,7 @@ def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> 
         trained here; the message names them.
     """
     place = f"network '{config.network}'"
-    features = find_torso(config.network)(NamedInputs(inputs, parts, inputs), config)
+    features = find_torso(config.network)(NamedInputs(inputs, parts), config)
     model: keras.Model = call(functools.partial(keras.Model, name=name), place, inputs, features)
     if config.network not in TORSOS:
         call(check_network, place, model, place)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import keras
-
-Named = TypeVar("Named", keras.layers.Layer, keras.Variable)
 
 
 class Weight(NamedTuple):
@@ -29,7 +28,8 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
     """Returns each weight once, by the first path that leads to it.
 
     Paths consist of names of layers, outermost first, and of the weight, such as
-    `encoder/dense_1/kernel`. They are the same in every process; see `numbered`.
+    `encoder/dense_1/kernel`. Those of layers created in `default_settings` are the same in every
+    process.
 
     Args:
       layers: Built layers, by name.
@@ -42,12 +42,12 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
         children = _children(layer)
         inside = {id(weight) for child in children for weight in child.weights}
         own = [weight for weight in layer.weights if id(weight) not in inside]
-        for name, weight in numbered(own).items():
+        for name, weight in zip(_unique(weight.name for weight in own), own, strict=True):
             if id(weight) not in seen:
                 seen.add(id(weight))
                 is_trained = trainable and weight.trainable
                 weights[f"{path}/{name}"] = Weight(weight, layer, is_trained)
-        for name, child in numbered(children, layer).items():
+        for name, child in zip(_unique(child.name for child in children), children, strict=True):
             visit(f"{path}/{name}", child, trainable)
 
     for name, layer in layers.items():
@@ -56,42 +56,32 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
 
 
 def numbered(
-    items: Sequence[Named], parent: keras.layers.Layer | None = None, taken: Iterable[str] = ()
-) -> dict[str, Named]:
-    """Returns layers or weights by name; default names and equal names get numbers of their own.
-
-    Keras numbers default names through the whole process, and checkpoints hold names.
+    layers: Sequence[keras.layers.Layer], taken: Iterable[str] = ()
+) -> dict[str, keras.layers.Layer]:
+    """Returns the layers of a network by name; default names are numbered in the order of layers.
 
     Args:
-      items: Layers or weights, in order.
-      parent: The layer around them, whose name their names may contain.
+      layers: Layers, in order.
       taken: Names of others.
     """
-    named: dict[str, Named] = {}
+    names: list[str] = []
+    for index, layer in enumerate(layers):
+        kind = re.sub(r"_\d+$", "", layer.name)
+        is_default = kind.replace("_", "") == type(layer).__name__.lower()
+        number = sum(isinstance(other, type(layer)) for other in layers[:index])
+        names.append((f"{kind}_{number}" if number else kind) if is_default else layer.name)
+    return dict(zip(_unique(names, taken), layers, strict=True))
+
+
+def _unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
+    """Returns names, with numbers at the end of those that are equal to earlier ones."""
+    unique: list[str] = []
     reserved = set(taken)
-    for item in items:
-        name = item.name.removeprefix(f"{parent.name}_") if parent else item.name
-        kind = _default_kind(name, type(item).__name__, is_nested=parent is not None)
-        index = sum(isinstance(other, type(item)) for other in named.values()) if kind else 0
-        name = kind or name
-        while (unique := f"{name}_{index}" if index else name) in reserved:
-            index += 1
-        reserved.add(unique)
-        named[unique] = item
-    return named
-
-
-def _default_kind(name: str, class_name: str, is_nested: bool) -> str:
-    """A default name without its number, such as `dense`; empty for names that users chose.
-
-    Inside of layers it may have a prefix, such as `forward_gru` in Bidirectional.
-    """
-    expected = class_name.replace("_", "").lower()
-    for kind in (name, re.sub(r"_\d+$", "", name)):
-        plain = kind.replace("_", "")
-        if plain == expected or (is_nested and plain.endswith(expected)):
-            return kind
-    return ""
+    for name in names:
+        candidates = itertools.chain([name], (f"{name}_{index}" for index in itertools.count(1)))
+        unique.append(next(one for one in candidates if one not in reserved))
+        reserved.add(unique[-1])
+    return unique
 
 
 def _children(layer: keras.layers.Layer) -> list[keras.layers.Layer]:

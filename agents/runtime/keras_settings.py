@@ -18,6 +18,9 @@ _VALUES = {
     "image_data_format": ("channels_last", "channels_first"),
 }
 
+# Keras' counters of default names, which it keeps for each thread.
+_NUMBERS = "object_name_uids"
+
 
 def check_keras() -> None:
     """Raises UsageError unless Keras 3 runs on TensorFlow, or will; does not import it."""
@@ -39,13 +42,18 @@ def check_keras() -> None:
 
 @contextlib.contextmanager
 def default_settings(dtype_policy: str = "float32") -> Iterator[None]:
-    """Makes layers and optimizers independent of the settings of the user's Keras.
+    """Makes layers and optimizers independent of the user's Keras and its earlier layers.
+
+    Default names are numbered from zero, since checkpoints hold them.
 
     Args:
       dtype_policy: The policy of layers.
     """
     import keras
+    from keras.src.backend.common import global_state
 
+    numbers = global_state.get_global_attribute(_NUMBERS)
+    global_state.set_global_attribute(_NUMBERS, None)
     before = (
         keras.config.floatx(),
         keras.config.image_data_format(),
@@ -57,6 +65,7 @@ def default_settings(dtype_policy: str = "float32") -> Iterator[None]:
     try:
         yield
     finally:
+        global_state.set_global_attribute(_NUMBERS, numbers)
         keras.config.set_floatx(before[0])
         keras.config.set_image_data_format(before[1])
         keras.config.set_dtype_policy(before[2])

@@ -222,6 +222,11 @@ REFUSED = {
         ({"numbers": ...}, "expected a dictionary with 'numbers'"),
         ([1, 2, 3], "expected a dictionary with 'action_mask'"),
     ],
+    "tuple": [
+        (([0], {"goal": [1.5, None]}), r"type object at \[1\]\['goal'\], expected Box"),
+        (([0], {}), r"the observation {} at \[1\], expected a dictionary with 'goal'"),
+        ((([0], {"goal": [0, 0]}), {}), r"env.reset\(\) returns two values"),
+    ],
 }
 
 

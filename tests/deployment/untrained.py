@@ -52,6 +52,13 @@ KINDS = {
         ),
         {"action_mask": True, "layers": [8]},
     ),
+    "tuple": Kind(
+        (
+            spaces.Tuple([spaces.Box(-1, 1, (1,)), spaces.Dict(goal=spaces.Box(-1, 1, (2,)))]),
+            TORQUES,
+        ),
+        {"layers": [8]},
+    ),
     "dict actions": Kind(
         (
             NUMBERS,

@@ -139,6 +139,7 @@ def module():
 
     module.doubled = doubled
     module.rows = lambda inputs, config: keras.layers.Reshape((1, 3))(inputs["vector"])
+    module.columns = lambda inputs, config: keras.ops.transpose(inputs["vector"])
     module.nothing = lambda inputs, config: None
     module.look_up = lambda inputs, config: module.parts(inputs)
     sys.modules["my_networks"] = module
@@ -159,7 +160,10 @@ def test_a_network_may_be_a_function_of_the_user(module):
     np.testing.assert_array_equal(again["policy/mine/kernel"], weights["policy/mine/kernel"])
 
 
-@pytest.mark.parametrize(("name", "got"), [("rows", r"\(None, 1, 3\)"), ("nothing", "NoneType")])
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [("rows", r"\(None, 1, 3\)"), ("columns", r"\(3, None\)"), ("nothing", "NoneType")],
+)
 def test_a_function_of_the_user_returns_vectors_of_features(module, name, got):
     with pytest.raises(UsageError, match=rf"expected a Keras tensor of features .*, got {got}"):
         make({"vector": (3,)}, network=f"my_networks:{name}")
@@ -232,6 +236,8 @@ def test_images_are_looked_up_by_key_and_joined_inputs_come_first(module):
         assert inputs["camera"] is inputs["image_0"]
         assert inputs["robot"]["eye"] is inputs["image_1"]
         assert inputs["vector"].shape == (None, 28)  # Not that of the key.
+        assert list(inputs["robot"]) == ["arm", "eye"]
+        assert [part.shape[1] for part in inputs["pair"].values()] == [2, 1]
         assert "stock" in inputs and "action_mask" not in inputs and "camera" in inputs
         assert inputs.get("stock").shape == (None, 2) and inputs.get("stok") is None
         return inputs["vector"]

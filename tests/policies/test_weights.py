@@ -4,6 +4,7 @@ import pytest
 from keras import layers
 
 from agents.policies.weights import numbered, weights_by_path
+from agents.runtime.keras_settings import default_settings
 
 DENSE = ["kernel", "bias"]
 
@@ -43,6 +44,22 @@ class Twins(layers.Layer):
         return x + sum(self.all)
 
 
+class Prefix(layers.Layer):
+    """Puts its default name into the names of its weight and of layers inside of others."""
+
+    def __init__(self):
+        super().__init__()
+        inner = layers.Dense(3, use_bias=False, name=f"{self.name}_inner")
+        self.model = keras.Sequential([inner])
+
+    def build(self, shape):
+        self.scale = self.add_weight(shape=(3,), name=f"{self.name}_scale")
+        super().build(shape)
+
+    def call(self, x):
+        return self.model(x) * self.scale
+
+
 def nested_model():
     inputs = keras.Input([3])
     outputs = layers.Dense(3)(layers.BatchNormalization()(inputs))
@@ -75,14 +92,27 @@ NETWORKS = {
         lambda: [Pair(), Pair()],
         [
             path
-            for name in ("pair", "pair_1")
+            for name, numbers in (("pair", ("", "_1")), ("pair_1", ("_2", "_3")))
             for path in (
-                *paths(name, "variable", "variable_1"),
-                *paths(f"{name}/dense", *DENSE),
-                *paths(f"{name}/dense_1", *DENSE),
-                *paths(f"{name}/inner", *DENSE),
+                *paths(name, *(f"variable{number}" for number in numbers)),
+                *(path for number in numbers for path in paths(f"{name}/dense{number}", *DENSE)),
+                *paths(f"{name}/{name}_inner", *DENSE),
             )
         ],
+    ),
+    "names of outer layers": (
+        lambda: [Prefix(), Prefix()],
+        [
+            *paths("prefix", "prefix_scale", "sequential/prefix_inner/kernel"),
+            *paths("prefix_1", "prefix_1_scale", "sequential_1/prefix_1_inner/kernel"),
+        ],
+    ),
+    "names of other layers": (
+        lambda: [
+            (first := layers.Dense(3, use_bias=False)),
+            layers.Dense(3, use_bias=False, name=f"{first.name}_out"),
+        ],
+        ["dense/kernel", "dense_out/kernel"],
     ),
     "equal names": (
         lambda: [Twins()],
@@ -90,7 +120,7 @@ NETWORKS = {
             *paths("twins", "offset", "offset_1"),
             *paths("twins/same", *DENSE),
             *paths("twins/same_1", *DENSE),
-            "twins/dense_2/kernel",
+            "twins/dense/kernel",
         ],
     ),
     "wrappers": (
@@ -105,7 +135,7 @@ NETWORKS = {
                 "bidirectional/forward_simple_rnn/simple_rnn_cell", "kernel", "recurrent_kernel"
             ),
             *paths(
-                "bidirectional/backward_simple_rnn_1/simple_rnn_cell", "kernel", "recurrent_kernel"
+                "bidirectional/backward_simple_rnn/simple_rnn_cell", "kernel", "recurrent_kernel"
             ),
             "time_distributed/dense/kernel",
         ],
@@ -126,8 +156,10 @@ def build(make):
 
 @pytest.mark.parametrize("make, expected", NETWORKS.values(), ids=NETWORKS)
 def test_each_weight_has_one_path_that_does_not_depend_on_the_process(make, expected):
-    for _ in range(2):  # Keras continues its numbers.
-        model = build(make)
+    for _ in range(2):
+        layers.Dense(3)  # Keras continues its numbers outside.
+        with default_settings():
+            model = build(make)
         weighted = [layer for layer in model.layers if layer.weights]
         weights = weights_by_path(numbered(weighted, taken=["output"]))
         assert list(weights) == expected
@@ -137,15 +169,16 @@ def test_each_weight_has_one_path_that_does_not_depend_on_the_process(make, expe
 
 def test_weights_are_trained_unless_a_layer_around_them_is_not():
     inner = nested_model()
-    outer = keras.Sequential([keras.Input([3]), inner, layers.Dense(3)])
+    outer = keras.Sequential([keras.Input([3]), inner, layers.Dense(3, name="last")])
     inner.trainable = False
     weights = weights_by_path({"outer": outer})
     trained = {path for path, weight in weights.items() if weight.trainable}
-    assert trained == {"outer/dense/kernel", "outer/dense/bias"}
-    assert weights["outer/functional/dense/kernel"].layer is inner.layers[-1]
+    assert trained == {"outer/last/kernel", "outer/last/bias"}
+    assert {weight.layer for weight in weights.values()} == {*inner.layers[1:], outer.layers[-1]}
     inner.trainable = True
-    fixed = {path for path, weight in weights_by_path({"x": inner}).items() if not weight.trainable}
-    assert fixed == set(paths("x/batch_normalization", "moving_mean", "moving_variance"))
+    weights = weights_by_path({"x": inner})
+    fixed = {weight.variable.name for weight in weights.values() if not weight.trainable}
+    assert fixed == {"moving_mean", "moving_variance"}
 
 
 def test_a_frozen_layer_stays_so_when_it_is_built_later():
