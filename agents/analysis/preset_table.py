@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 from agents.command_line.installation import install_command
@@ -44,7 +45,9 @@ def preset_table() -> list[str]:
 
 def describe_default(env: str) -> str:
     """Returns a line on whose settings are taken without a preset, and on presets for `env`."""
-    known = [name for name in json.loads(EXPECTED.read_text()) if load_config(name).env == env]
+    ids = re.compile(rf"{re.escape(env)}(-v\d+)?")  # Without a version, an id is the newest one.
+    presets = json.loads(EXPECTED.read_text())
+    known = [name for name in presets if ids.fullmatch(load_config(name).env)]
     options = " or ".join(f"--config={name}" for name in known)
     others = f"for {env}, take {options}" if known else "agents train --list shows others"
     return f"Without --config, settings are those of the preset 'default'; {others}"

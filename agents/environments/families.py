@@ -68,6 +68,7 @@ DM_CONTROL = Family(
 FAMILIES = (
     DM_CONTROL,
     Family("ale_py.", ("ale_py", "cv2"), "atari", id_prefix="ALE/", module="ale_py"),
+    Family("ale_py.", ("ale_py", "cv2"), "atari", id_infix="NoFrameskip-", module="ale_py"),
     Family("gymnasium.envs.box2d.", ("Box2D",), "box2d"),
     Family("gymnasium.envs.mujoco.", ("mujoco", "imageio"), "mujoco"),
     Family("gymnasium.envs.phys2d.", ("jax",), "jax"),

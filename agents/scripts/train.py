@@ -367,7 +367,7 @@ def _experiment(
         names = [re.sub("^[^-]*-sweep-", "", sweep), trial.path.name, *last]
         name_modules(overrides)
         config = trial.load_config(**overrides)
-        look_up(config, trial, warns=False)  # Refuses modules that nobody but the trial names.
+        look_up(config, trial, warns=False)  # Refuses modules that only the trial names.
         return config, None, names
     if options.timestamp:
         if options.name:

@@ -61,8 +61,8 @@ def import_module(module: str, place: str) -> ModuleType:
         hint = "install it, or run the command in its directory"
         if is_hidden:
             hint = (
-                "modules that a run names are not imported from the current folder, which may be "
-                "somebody else's\nif they are yours, set PYTHONPATH to their folder"
+                "modules that a run names are not imported from the current folder\n"
+                "if you trust their code, set PYTHONPATH to their folder"
             )
         raise UsageError(
             f"{place} needs the module '{error.name}', which was not found\n{hint}"

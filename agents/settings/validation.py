@@ -51,6 +51,9 @@ def usage_error(
             line += hint(name, model.model_fields, spelling)
         elif problem["type"] == "missing":
             line = f"{label(name)} is required: {model.model_fields[name].description}"
+        elif problem["type"] == "too_long":
+            line = f"{label(name)}: expected {problem['ctx']['max_length']}, got "
+            line += f"{problem['ctx']['actual_length']}: {abbreviate(given[name])}"
         else:
             field = model.model_fields[name]
             line = f"{label(name)}{origin(name)}: expected "

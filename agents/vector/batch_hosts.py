@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from agents.errors import UsageError
+from agents.spaces import leaf_spaces
 from agents.workers.description import innermost
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import Host, LocalHost
@@ -76,17 +78,22 @@ def _check_distinct(hosts: Sequence[Host]) -> None:
 
 
 def check_compatible(descriptions: Sequence[Description]) -> None:
-    """Raises ValueError if environments with these descriptions can't share a batch."""
+    """Raises UsageError if environments with these descriptions can't share a batch.
+
+    An unsupported space is named before any difference: texts differ between processes.
+    """
+    for space in descriptions[0].observation_space, descriptions[0].action_space:
+        leaf_spaces(space)
     for index, description in enumerate(descriptions):
         if description.autoreset_layer:
-            raise ValueError(
+            raise UsageError(
                 f"Environment {index} has {description.autoreset_layer}, which resets it in the step after the end of "
                 "an episode. A batch would take that for a step: remove the wrapper, a batch resets its environments."
             )
         for name in ("observation_space", "action_space"):
             space, expected = getattr(description, name), getattr(descriptions[0], name)
             if space != expected:
-                raise ValueError(
+                raise UsageError(
                     f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
-                    f"that of environment 0 is {expected}. There is no observation_mode 'different'."
+                    f"that of environment 0 is {expected}."
                 )

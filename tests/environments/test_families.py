@@ -91,6 +91,7 @@ def test_environments_and_wrappers_of_presets_exist(preset):
     ("env", "modules"),
     [
         ("ALE/Pong-v5", {"ale_py"}),
+        ("PongNoFrameskip-v4", {"ale_py"}),
         ("BabyAI-GoToObj-v0", {"minigrid"}),
         ("HopperBulletEnv-v0", {"pybullet_envs_gymnasium"}),
         ("Hopper-v5", set()),

@@ -119,6 +119,7 @@ EARLY = [
     ([*LINE, "--train-wrappers=bad_module:returns_a_number"], "train_wrappers"),
     ([*LINE, "--train-wrappers=bad_module:raises"], "train_wrappers"),
     ([*LINE, "--train-wrappers=no_module:wrap"], "train_wrappers"),
+    ([*LINE, "--env-wrappers=gymnasium.wrappers:Autoreset"], "Environment 0 has Autoreset"),
     ([*LINE, "--algorithm=dqn"], "algorithm"),
     ([*LINE, "--algorithm=no_module:Mine"], "no_module"),
     ([*LINE, "--algorithm=bad_module:Absent"], "Absent"),

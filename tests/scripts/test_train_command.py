@@ -141,6 +141,7 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     ("env", "others"),
     [
         ("CartPole-v1", "for CartPole-v1, take --config=cartpole"),
+        ("CartPole", "for CartPole, take --config=cartpole"),
         ("MountainCar-v0", "agents train --list shows others"),
     ],
 )

@@ -4,6 +4,7 @@ import gymnasium
 import pytest
 from gymnasium import spaces
 
+from agents.errors import UnsupportedSpaceError, UsageError
 from agents.vector.batch_hosts import check_compatible, make_hosts
 from agents.workers.description import describe
 from agents.workers.external_process import ExternalProcess
@@ -54,8 +55,11 @@ def test_environments_of_a_batch_have_equal_spaces_and_no_autoreset():
     check_compatible([one, other])
     for name in ("observation_space", "action_space"):
         changed = other._replace(**{name: spaces.Discrete(2)})
-        with pytest.raises(ValueError, match=f"the {name} of environment 1 is Discrete"):
+        with pytest.raises(UsageError, match=f"the {name} of environment 1 is Discrete"):
             check_compatible([one, changed])
     automatic = describe(gymnasium.wrappers.Autoreset(CommandedEnv()))
-    with pytest.raises(ValueError, match="Environment 1 has Autoreset"):
+    with pytest.raises(UsageError, match="Environment 1 has Autoreset"):
         check_compatible([one, automatic])
+    texts = [one._replace(observation_space=spaces.Text(length)) for length in (5, 6)]
+    with pytest.raises(UnsupportedSpaceError, match="Text"):
+        check_compatible(texts)

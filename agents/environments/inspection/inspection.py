@@ -72,7 +72,7 @@ def inspect_env(
             steps = take_random_steps(env, num_steps, seed)
             findings += check_seeds(env, make, seed)
         except DataError as error:
-            advice = "return elements of its spaces; training stops at such a step, too"
+            advice = "change what it returns: training stops at such a step"
             findings.append(Finding(True, f"the environment {error}", advice))
     finally:
         env.close()

@@ -30,7 +30,7 @@ def check_interface(env: Env, reset_options: Options) -> list[Finding]:
     """Runs Gymnasium's checker on an environment without wrappers.
 
     Nothing that it finds stops training by itself: environments that can't be trained on fail in
-    random steps, too. It is not asked where actions are masked, as it takes any action.
+    random steps as well. It is skipped where actions are masked, as it takes any action.
 
     Args:
       env: The environment.
@@ -107,11 +107,11 @@ def _episode(env: Env, seed: int) -> Iterator[list[np.ndarray]]:
 
 
 def _first_difference(first: list[list[np.ndarray]], second: list[list[np.ndarray]]) -> str:
-    """Returns where two episodes differ, as "after 3 steps"; empty if they do not."""
+    """Returns where two episodes differ, as "at step 3"; empty if they do not."""
     for index, (one, other) in enumerate(zip(first, second, strict=False)):
         if not all(map(_equal, one, other)):
-            return f"after {index} steps" if index else "at once"
-    return "" if len(first) == len(second) else f"after {min(len(first), len(second))} steps"
+            return f"at step {index}" if index else "at once"
+    return "" if len(first) == len(second) else f"at step {min(len(first), len(second))}"
 
 
 def _equal(one: np.ndarray, other: np.ndarray) -> bool:
