@@ -31,7 +31,7 @@ def lazy_names(
     Args:
       package: The package's ``__name__``.
       homes: The module of each public name; a name may itself be a module in a package.
-      hint: Returns the end of an error message, of a name that does not exist and those that do.
+      hint: Returns the end of an error message, given an unknown name and the known names.
 
     Returns:
       Two module-level functions. The first does what ``from home import name`` does; it raises

@@ -43,7 +43,7 @@ def load_spaces(path: Path, recorded: Mapping[str, PlainData] | None = None) -> 
 
     Args:
       path: The file. If it is missing, the recorded spaces are returned.
-      recorded: What a checkpoint says of them, as `spaces_to_json` returns it, if it does.
+      recorded: The spaces in a checkpoint, as `spaces_to_json` returns them; None without any.
 
     Raises:
       FileNotFoundError: There is no such file, and nothing is recorded.
@@ -172,7 +172,7 @@ def _num_bytes(data: PlainData) -> int:
 
 
 def _dtype(data: PlainData) -> np.dtype:
-    """Returns a type of numbers; NumPy knows others, of any size, by strange names."""
+    """Returns a type of numbers; refuses others, whose elements may have any size."""
     name = data["dtype"]
     dtype = np.dtype(name) if isinstance(name, str) else None
     if dtype is None or dtype.kind not in "biuf" or str(dtype) != name:

@@ -24,7 +24,7 @@ NetworkInputs = dict[str, tf.Tensor]
 
 @dataclass(frozen=True)
 class Part:
-    """Where network inputs hold a leaf of an observation.
+    """Place of an observation's leaf in the network inputs.
 
     Attributes:
       name: Name of the input: `vector`, or that of an image.

@@ -106,7 +106,7 @@ def _problem_of_modes(
     statistics = {id(weight.variable) for weight in weights.values() if not weight.trainable}
 
     def compare(training: bool) -> tuple[bool, list[keras.Variable]]:
-        """Whether features are others now, and the variables that changed."""
+        """Whether features differ from those before, and the variables that changed."""
         other = model(inputs, training=training)
         values = zip(states, before, strict=True)
         changed = [state for state, value in values if (state.value.numpy() != value).any()]

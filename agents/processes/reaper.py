@@ -36,7 +36,7 @@ KILL = signal.SIGUSR2
 _PASSED_ON = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, KILL}
 _PARENT_DIED = signal.SIGUSR1
 
-# A terminal sends them to all processes of a group: Ctrl-C, and the one when it is closed.
+# Signals of a terminal to all processes of a group: Ctrl-C, and SIGHUP when it is closed.
 TERMINAL_SIGNALS = {signal.SIGINT, signal.SIGHUP}
 
 _PR_SET_PDEATHSIG = 1

@@ -1,7 +1,7 @@
 """XLA's compilation cache: programs that one process has compiled are loaded by the next one.
 
 Loading takes a fraction of the seconds that compiling takes, and the programs are the same, bit for
-bit. What is loaded is executed, and TensorFlow fails at a file that is damaged, or can't be
+bit. Cached programs are executed, and TensorFlow fails at a file that is damaged, or can't be
 written. So the folder is the user's alone, and TensorFlow does not use it: programs with the right
 checksum are copied to its files in memory before it starts, and new ones to the folder afterwards.
 """

@@ -214,7 +214,7 @@ def _training(
     if logdir is not None:
         run = RunDirectory.new(logdir, config.env, *filter(None, [name]))
     with contextlib.ExitStack() as stack:
-        # What is tracked is kept in any case.
+        # Tracked runs are kept in any case.
         tracking = run.path if run else absolute_path("") if track else None
         if group:
             stack.push(lambda kind, error, trace: group.leave(error))

@@ -1,7 +1,7 @@
 """The current folder as a source of modules: the last one, and only for modules that users name.
 
-A folder may come from somebody else: a `numpy.py` in it must not replace the installed one, and what
-a stranger's run names must not be executed because it lies there. So a command searches the folder
+Folders may be downloaded: a `numpy.py` in one must not replace the installed one, and modules that a
+downloaded run names must not be executed because they lie there. So a command searches the folder
 in which it was started only for a module that settings name and that is not found elsewhere. Modules
 that a run names are found there if the user has named them before, in a command or in Python.
 """

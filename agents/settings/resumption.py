@@ -37,7 +37,7 @@ CHANGEABLE = frozenset(
 def differences(
     started: Mapping[str, PlainData], given: Mapping[str, PlainData], changeable: bool = False
 ) -> list[str]:
-    """Returns the settings that differ, without those that are missing in one of both.
+    """Returns the settings that differ, without settings that one of both lacks.
 
     Args:
       started: The settings of a run, by name.

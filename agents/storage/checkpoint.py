@@ -50,7 +50,7 @@ class Checkpoints:
         Args:
           folder: Where they are saved, in an existing folder.
           variables: All variables of the run, by name.
-          record: What checkpoints say of the run besides, see `newest_record`.
+          record: Settings and spaces in the checkpoints, see `newest_record`.
           check_in_place: Called before each save, see `RunDirectory.check_in_place`.
         """
         self._folder, self._variables, self._record = folder, variables, record

@@ -302,7 +302,7 @@ class RunDirectory:
             pass
         except OSError:  # Such as of a network disk that does not answer for a moment.
             return
-        self._made = []  # What is there now is not discarded.
+        self._made = []  # The new folder is not discarded.
         raise RunLostError(self.path, run_lock.folder_of(self._lock))
 
     def is_started(self, first_checkpoint: int) -> bool:

@@ -182,7 +182,7 @@ class Worker:
         infos: Sequence[tuple[int, Info, Info | None]],
         error: EnvironmentRaisedError | None = None,
     ) -> tuple[int, bytes]:
-        """Returns a reply with infos; an environment whose info can't be sent has failed, too."""
+        """Returns a reply with infos; an environment whose info can't be sent has failed."""
         if not infos and error is None:
             return DONE, b""
         parts: dict[int, bytes] = {}

@@ -34,7 +34,7 @@ def check_interface(env: Env, reset_options: Options) -> list[Finding]:
 
     Args:
       env: The environment.
-      reset_options: What every reset gets.
+      reset_options: Options of every reset.
     """
     advice = "see gymnasium.farama.org, Make your own custom environment"
     texts: list[str] = []
