@@ -114,6 +114,20 @@ class MaskedChoices(Masked):
         assert action[1] == 1, "an invalid action"
         return super().step(action[0])
 
+class HugeReward(Far):
+    def step(self, action):
+        observ, reward, *rest = super().step(action)
+        return observ, reward * 1e300, *rest
+
+class OtherMask(Far):
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"action_mask": np.ones(4, np.int8)}
+
+    def step(self, action):
+        return *super().step([action])[:4], {"action_mask": "all"}
+
 class NoMaskInSteps(Masked):
     def step(self, action):
         return *super().step(0 * action + self._steps % 2)[:4], {}
@@ -163,6 +177,7 @@ MASKED = "warning: the infos hold an action_mask, which training ignores"
         (["Reused"], 0, "Nothing to change."),
         (["ConstantReward"], 0, "warning: the reward was 1 in all 100 random steps"),
         (["Masked"], 0, MASKED),
+        (["OtherMask"], 0, MASKED),
         (["Masked", "--action-mask=true"], 0, "Nothing to change."),
         (["MaskedChoices"], 0, MASKED),
         (["MaskedChoices", "--action-mask=true"], 0, "Nothing to change."),
@@ -171,6 +186,7 @@ MASKED = "warning: the infos hold an action_mask, which training ignores"
         (["OutOfIntegers"], 1, "error: the environment returned 10 at [0] in an observation of"),
         (["OtherShape"], 1, "error: the environment returned "),
         (["Huge"], 1, "too large for float32, which networks take"),
+        (["HugeReward"], 1, "rewards: "),
         (["NeedsOptions"], 2, "TypeError: 'NoneType' object is not subscriptable"),
         (["NoOptions"], 2, "TypeError: "),
         (["NoMaskInSteps", "--action-mask=true"], 2, "must hold 'action_mask'"),

@@ -66,8 +66,11 @@ def check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
 
 
 def check_rewards(steps: RandomSteps) -> list[Finding]:
-    """Checks that random actions get different rewards."""
+    """Checks that rewards fit into 32 bits, and that random actions get different ones."""
     reward = steps.reward  # [N]
+    if (largest := np.max(np.abs(reward))) > _LARGEST_FLOAT:
+        problem = f"rewards: {largest:g} is too large for float32; training stops at such a step"
+        return [Finding(True, problem, "scale or clip it in the environment")]
     if np.ptp(reward) > 0 or len(set(steps.lengths)) > 1:
         return []
     return [

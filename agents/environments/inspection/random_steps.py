@@ -92,10 +92,13 @@ def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
     if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return space.sample()
     parts = mask if isinstance(mask, list | tuple) else [mask]  # One for each choice, or for all.
-    joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
-    if isinstance(space, spaces.Discrete):
-        return space.sample(mask=joined)
-    return space.sample(mask=tuple(np.split(joined, np.cumsum(space.nvec)[:-1])))
+    try:
+        joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
+        if isinstance(space, spaces.Discrete):
+            return space.sample(mask=joined)
+        return space.sample(mask=tuple(np.split(joined, np.cumsum(space.nvec)[:-1])))
+    except (AssertionError, TypeError, ValueError):  # No mask of these actions.
+        return space.sample()
 
 
 def _observes_mask(observ: NestedArray) -> bool:
