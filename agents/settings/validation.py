@@ -52,7 +52,7 @@ def usage_error(
         elif problem["type"] == "missing":
             line = f"{label(name)} is required: {model.model_fields[name].description}"
         elif problem["type"] == "too_long":
-            line = f"{label(name)}: expected {problem['ctx']['max_length']}, got "
+            line = f"{label(name)}: expected at most {problem['ctx']['max_length']}, got "
             line += f"{problem['ctx']['actual_length']}: {abbreviate(given[name])}"
         else:
             field = model.model_fields[name]

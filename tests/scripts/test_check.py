@@ -182,7 +182,7 @@ MASKED = "warning: the infos hold an action_mask, which training ignores"
         (["MaskedChoices"], 0, MASKED),
         (["MaskedChoices", "--action-mask=true"], 0, "Nothing to change."),
         (["Wrong"], 1, "error: the environment returned nan"),
-        (["Far", "Wrong"], 2, "ENV: expected 1, got 2: ['"),
+        (["Far", "Wrong"], 2, "ENV: expected at most 1, got 2: ['"),
         (["OutOfIntegers"], 1, "error: the environment returned 10 at [0] in an observation of"),
         (["OtherShape"], 1, "error: the environment returned "),
         (["Huge"], 1, "too large for float32, which networks take"),
