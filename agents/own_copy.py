@@ -1,4 +1,4 @@
-"""Copies of data that several environments are given."""
+"""Copies of values that several environments are given."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _DATA = (
 
 
 def own_copy(value: Any, copies: dict[int, Any] | None = None) -> Any:
-    """Returns a copy of nested data, for an owner that may change it.
+    """Returns a copy of a value and its parts, for an owner that may change it.
 
-    Dictionaries, lists, tuples, sets, arrays, dataclasses and namespaces are copied, and the
-    arguments in a `functools.partial`. Other objects are passed on as they are: locks, open files
-    (`np.memmap`, too), modules, callbacks, and parts whose class refuses a copy.
+    Dictionaries, lists, tuples, sets, arrays, dataclasses and namespaces are copied part by part,
+    and the arguments in a `functools.partial`. Other objects are copied as a whole by
+    `copy.deepcopy`, or passed on as they are: functions and other callables, objects with a
+    finalizer, such as open files, and objects that can't be copied, such as locks.
 
     Args:
       value: Anything.
@@ -59,12 +60,15 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
     if isinstance(value, functools.partial):
         args, keywords = own_copy(value.args, copies), own_copy(value.keywords, copies)
         return functools.partial(value.func, *args, **keywords)
-    if isinstance(value, tuple):
+    kind = type(value)
+    if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_make")):
         items = [own_copy(item, copies) for item in value]
-        return value._make(items) if hasattr(value, "_make") else type(value)(items)
-    is_dataclass = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    if not (is_dataclass or isinstance(value, _DATA)) or isinstance(value, np.memmap):
+        return tuple(items) if kind is tuple else kind._make(items)
+    if callable(value) or hasattr(kind, "__del__") or isinstance(value, np.memmap):
         return value
+    is_dataclass = dataclasses.is_dataclass(value) and hasattr(value, "__dict__")
+    if not (is_dataclass or isinstance(value, _DATA)):
+        return copy.deepcopy(value, copies)
     copies[id(value)] = copied = copy.copy(value)
     parts = _parts(copied)
     for key in parts if isinstance(parts, dict) else range(len(parts)):

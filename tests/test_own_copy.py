@@ -2,12 +2,14 @@ import argparse
 import collections
 import dataclasses
 import functools
+import random
 import sys
 import threading
 import types
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from agents.attr_dict import AttrDict
 from agents.own_copy import own_copy
@@ -16,6 +18,34 @@ from agents.own_copy import own_copy
 @dataclasses.dataclass(frozen=True)
 class Settings:
     limits: dict
+
+
+@dataclasses.dataclass(slots=True)
+class Slots:
+    limits: dict
+
+
+class Own:
+    def __init__(self, part):
+        self.part = part
+
+
+class OwnTuple(tuple):
+    def __new__(cls, one, other):
+        return super().__new__(cls, (one, other))
+
+    def __getnewargs__(self):
+        return tuple(self)
+
+
+class Finalized(Own):
+    def __del__(self):
+        pass
+
+
+class Callback(Own):
+    def __call__(self):
+        self.part.append(1)
 
 
 Pair = collections.namedtuple("Pair", "left right")
@@ -36,6 +66,11 @@ Pair = collections.namedtuple("Pair", "left right")
         (collections.defaultdict(list, a=[1]), lambda value: value["a"]),
         (collections.deque([[1]], maxlen=3), lambda value: value[0]),
         (np.array([[1], None], object), lambda value: value[0]),
+        (collections.UserDict(a=[1]), lambda value: value["a"]),
+        (Slots({"a": [1]}), lambda value: value.limits["a"]),
+        (OwnTuple([1], 2), lambda value: value[0]),
+        (Own({"a": [1]}), lambda value: value.part["a"]),
+        (Own(Own([1])), lambda value: value.part.part),
         (functools.partial(print, [1], a={}), lambda value: value.args[0]),
         (functools.partial(print, a={"b": [1]}), lambda value: value.keywords["a"]["b"]),
     ],
@@ -46,6 +81,20 @@ def test_data_are_copied_to_their_depth(value, find):
     assert find(copy) == find(value) == [1]
     find(copy).append(2)
     assert find(value) == [1]
+
+
+@pytest.mark.parametrize(
+    ("value", "draw"),
+    [
+        (np.random.default_rng(3), lambda value: value.random()),
+        (random.Random(3), lambda value: value.random()),
+        (spaces.Dict(a=spaces.Discrete(10**6), seed=3), lambda value: value.sample()["a"]),
+        (iter([1, 2]), next),
+    ],
+)
+def test_copies_draw_the_same_numbers(value, draw):
+    copies = [own_copy([value])[0] for _ in range(2)]
+    assert draw(copies[0]) == draw(copies[1]) == draw(value)
 
 
 @pytest.mark.parametrize("value", [{1}, bytearray(b"1"), np.arange(3), np.array(1.5)])
@@ -65,8 +114,9 @@ def test_what_can_t_be_copied_is_passed_on_beside_copies(tmp_path):
         file.write(bytes(8))
         file.flush()
         mapped = np.memmap(tmp_path / "file", np.uint8)
-        objects = [file, threading.Lock(), sys, print, Refusing, Refusing(), mapped, object()]
-        data = [1]
+        callback, data = Callback([]), [1]
+        objects = [file, threading.Lock(), sys, print, Refusing, Refusing(), mapped, Finalized([])]
+        objects += [callback, callback.__call__, [].append, Own(threading.Lock())]
         copy = own_copy({"objects": objects, "data": data})
         assert all(one is other for one, other in zip(copy["objects"], objects, strict=True))
         assert copy["data"] is not data

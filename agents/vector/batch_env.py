@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -251,8 +252,10 @@ class BatchEnv(VectorEnv):
           EnvironmentFailure: An environment or its process failed; the batch must be reset.
         """
         self._check_idle("reset")
-        options = None if options is None else dict(options)
-        mask = options.pop("reset_mask", None) if options else None
+        mask = None
+        if options and "reset_mask" in options:
+            options = copy.copy(options)  # Of the caller's type.
+            mask = options.pop("reset_mask")
         mask = reset_mask(mask, indices, self.num_envs)  # [B]
         seeds = seed_list(seed, self.num_envs)  # [B]
         self._arrays.mask[:] = mask

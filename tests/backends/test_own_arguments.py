@@ -1,5 +1,6 @@
 """Environments share nothing that they may change."""
 
+import collections
 import contextlib
 import functools
 import sys
@@ -89,12 +90,14 @@ def batch_of(config, num_envs=4):
 
 
 @BACKENDS
-@pytest.mark.parametrize("how", ["arguments", "partial"])
+@pytest.mark.parametrize("how", ["arguments", "partial", "object"])
 def test_every_construction_reset_restart_and_row_has_its_own(backend, how):
     kwargs, options = KWARGS, OPTIONS
     settings = {"env": Taking, "env_kwargs": kwargs}
     if how == "partial":
         settings = {"env": functools.partial(Taking, **kwargs)}
+    if how == "object":
+        settings = {"env": functools.partial(Taking, collections.UserDict(kwargs["config"]))}
     config = load_config(
         "default", **settings, reset_options=options, env_backend=backend, num_processes=2, action_repeat=2,
         env_restarts={"limit": 100, "window": 1e6},

@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import functools
 import gc
 import sys
@@ -20,6 +21,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from hypothesis import strategies
 
+from agents.attr_dict import AttrDict
 from agents.environments import wrappers
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError, InvalidActionError
@@ -151,6 +153,8 @@ def test_seeds_and_options_reach_the_environments_that_are_reset(playground):
         ({"reset_mask": np.array([True, True, True])}, {}),
         ({"reset_mask": np.array([False, True, False])}, {}),
         ({"reset_mask": np.array([False, True, False]), "size": 2}, {"size": 2}),
+        (AttrDict(size=2), AttrDict(size=2)),
+        (AttrDict(size=2, reset_mask=np.array([False, True, False])), AttrDict(size=2)),
     ],
 )
 def test_environments_get_the_options_that_gymnasium_gives(options, expected, backend):
@@ -159,12 +163,12 @@ def test_environments_get_the_options_that_gymnasium_gives(options, expected, ba
         SyncVectorEnv([functools.partial(Listing, one) for one in make])
     ) as envs:
         envs.reset()
-        _, infos = envs.reset(options=options and dict(options))
+        _, infos = envs.reset(options=copy.copy(options))
     with batch_of([functools.partial(Listing, one) for one in make], backend) as batch:
         batch.reset()
         _, own = batch.reset(options=options)
     assert data_equivalence(own, infos)
-    assert own["options"][1] == [expected]
+    assert own["options"][1] == [type(expected).__name__, expected and dict(expected)]
 
 
 class Listing(gymnasium.Wrapper):
@@ -175,7 +179,7 @@ class Listing(gymnasium.Wrapper):
 
     def reset(self, *, seed=None, options=None):
         observ, info = self.env.reset(seed=seed, options=options)
-        return observ, {"options": [options]}
+        return observ, {"options": [type(options).__name__, options and dict(options)]}
 
 
 @pytest.mark.parametrize(
