@@ -38,14 +38,15 @@ def quiet_tensorflow() -> Iterator[None]:
     start-up messages afterwards.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-    try:
-        stderr = os.dup(2)
-    except OSError:  # It is closed, as in a daemon.
-        yield
-        return
-    sys.stderr.flush()
-    with tempfile.TemporaryFile() as held, contextlib.ExitStack() as stack:
-        stack.callback(os.close, stderr)
+    with contextlib.ExitStack() as stack:
+        try:
+            stderr = os.dup(2)
+            stack.callback(os.close, stderr)
+            held = stack.enter_context(tempfile.TemporaryFile())
+        except OSError:  # Closed, as in a daemon; or no folder can be written.
+            yield
+            return
+        sys.stderr.flush()
         os.dup2(held.fileno(), 2)
         try:
             yield

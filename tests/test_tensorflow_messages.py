@@ -42,11 +42,15 @@ warnings.warn("a warning")
     assert process.stderr == shown
 
 
-def test_a_closed_stderr_is_no_error():
-    code = """
-import os
+@pytest.mark.parametrize(
+    "fault",
+    ["os.close(2)", "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"],
+)
+def test_a_closed_stderr_or_no_temporary_folder_is_no_error(fault):
+    code = f"""
+import os, resource
 from agents.tensorflow_messages import quiet_tensorflow
-os.close(2)
+{fault}
 with quiet_tensorflow():
     print("imported")
 """
