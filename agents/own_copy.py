@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import collections
 import copy
 import dataclasses
 import functools
-import types
 from typing import Any
 
 import numpy as np
@@ -16,25 +14,16 @@ import numpy as np
 _ATOMS = frozenset(
     {type(None), bool, int, float, str, bytes, np.bool_, np.int64, np.float32, np.float64}
 )
-_DATA = (
-    dict,
-    list,
-    set,
-    bytearray,
-    collections.deque,
-    np.ndarray,
-    types.SimpleNamespace,
-    argparse.Namespace,
-)
+_CONTAINERS = (dict, list, set, collections.deque)
 
 
 def own_copy(value: Any, copies: dict[int, Any] | None = None) -> Any:
     """Returns a copy of a value and its parts, for an owner that may change it.
 
-    Dictionaries, lists, tuples, sets, arrays, dataclasses and namespaces are copied part by part,
-    and the arguments in a `functools.partial`. Other objects are copied as a whole by
-    `copy.deepcopy`, or passed on as they are: functions and other callables, objects with a
-    finalizer, such as open files, and objects that can't be copied, such as locks.
+    Dictionaries, lists, tuples, sets and dataclasses are copied part by part, and the arguments in
+    a `functools.partial`. Other objects are copied as a whole by `copy.deepcopy`, or passed on as
+    they are: functions and other callables, objects with a finalizer, such as open files, and
+    objects that can't be copied, such as locks.
 
     Args:
       value: Anything.
@@ -67,19 +56,12 @@ def _copy(value: Any, copies: dict[int, Any]) -> Any:
     if callable(value) or hasattr(kind, "__del__") or isinstance(value, np.memmap):
         return value
     is_dataclass = dataclasses.is_dataclass(value) and hasattr(value, "__dict__")
-    if not (is_dataclass or isinstance(value, _DATA)):
+    if not (is_dataclass or isinstance(value, _CONTAINERS)):
         return copy.deepcopy(value, copies)
     copies[id(value)] = copied = copy.copy(value)
-    parts = _parts(copied)
+    if isinstance(copied, set):
+        return copied  # Its items can't be changed.
+    parts: Any = copied if isinstance(copied, _CONTAINERS) else vars(copied)
     for key in parts if isinstance(parts, dict) else range(len(parts)):
         parts[key] = own_copy(parts[key], copies)
     return copied
-
-
-def _parts(data: Any) -> Any:
-    """Returns the parts that may be changed, as a dictionary or a sequence."""
-    if isinstance(data, dict | list | collections.deque):
-        return data
-    if isinstance(data, np.ndarray):
-        return data.reshape(-1) if data.dtype == object else ()
-    return () if isinstance(data, set | bytearray) else vars(data)

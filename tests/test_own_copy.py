@@ -66,6 +66,8 @@ Pair = collections.namedtuple("Pair", "left right")
         (collections.defaultdict(list, a=[1]), lambda value: value["a"]),
         (collections.deque([[1]], maxlen=3), lambda value: value[0]),
         (np.array([[1], None], object), lambda value: value[0]),
+        (np.array([[[1], None], [2, 3]], object).T, lambda value: value[0, 0]),
+        (np.array([([1],)], [("a", object)]), lambda value: value["a"][0]),
         (collections.UserDict(a=[1]), lambda value: value["a"]),
         (Slots({"a": [1]}), lambda value: value.limits["a"]),
         (OwnTuple([1], 2), lambda value: value[0]),
