@@ -8,10 +8,13 @@ is not loaded yet.
 import os
 import sys
 
-# Python names the module in `argv` only once it is found, in `agents`.
+# Python names the module in `argv` only once it is found, in `agents`. Before, its name stands ahead
+# of the arguments, perhaps after options: `-m agents`, `-um agents`, `-magents`.
 if sys.argv[:1] == ["-m"] and not getattr(sys.flags, "safe_path", sys.flags.isolated):
-    _pairs = zip(sys.orig_argv, [*sys.orig_argv[1:], ""], strict=True)
-    if any(f"{option}{module}.".startswith("-magents.") for option, module in _pairs):
+    _module = sys.orig_argv[-len(sys.argv)]
+    if _module.startswith("-"):
+        _module = _module.partition("m")[2]
+    if f"{_module}.".startswith("agents."):
         _folder = sys.path.pop(0)
         if _folder == os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))):
             sys.path.append(_folder)  # A checkout that is not installed.

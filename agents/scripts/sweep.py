@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shlex
@@ -21,6 +22,7 @@ from agents.runtime.keras_settings import check_keras
 from agents.scripts.train import look_up, train
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.settings.entry_points import name_modules, refusing_modules_in
 from agents.sweeps.reports import best_trial, table, write_reports
 from agents.sweeps.search_space import load_space
 from agents.sweeps.sweep import Sweep, check_installed
@@ -92,7 +94,10 @@ def main(arguments: list[str]) -> None:
     say(f"Sweep {sweep.path}; join or continue it with: {command}")
     hints = [f"To continue: {command}"]
     try:
-        with stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints):
+        with (
+            _refusing_modules(sweep) if options.timestamp else contextlib.nullcontext(),
+            stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints),
+        ):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See `_restart`.
             if train_trials(sweep, options.trials, train, at_most=TRIALS_PER_PROCESS):
                 _restart(sweep, options.trials, folder)
@@ -114,6 +119,9 @@ def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
     if options.timestamp:
         sweep = Sweep.existing(logdir, options.timestamp, options.config)
         sweep.check_shared(overrides, space)
+        name_modules(overrides)
+        with _refusing_modules(sweep):
+            _look_up(sweep.config)
         return sweep
     assert space
     name = options.config or "default"
@@ -121,11 +129,21 @@ def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
     space = space.without(overrides)
     if not space.dimensions:
         raise UsageError("--space: the command line has a value for each of its settings")
-    with stop_signals.handling("nothing was started"), stop_signals.interruptible():
-        look_up(config, None)
+    _look_up(config)
     if not options.config:
         print(describe_default(config.env), file=sys.stderr)
     return Sweep.new(logdir, name, config, space)
+
+
+def _look_up(config: Config) -> None:
+    """Imports the modules that settings name, before any trial fails for them."""
+    with stop_signals.handling("nothing was started"), stop_signals.interruptible():
+        look_up(config, None)
+
+
+def _refusing_modules(sweep: Sweep) -> contextlib.AbstractContextManager[None]:
+    """Refuses modules that a sweep names and that lie in its folder, as those of a resumed run."""
+    return refusing_modules_in(sweep.path, sweep.path.parent)
 
 
 def _arguments(sweep: Sweep, num_trials: int) -> list[str]:

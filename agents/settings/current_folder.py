@@ -18,7 +18,10 @@ from pathlib import Path
 
 _folder = ""  # In which the command was started; empty where Python code uses this library.
 _is_searched = False  # Whether it is the last entry of `sys.path`.
-_named: set[Path] = set()  # Records of this process, which a read-only home does not keep.
+
+# A variable with the names of this process's records, for processes that it starts: a read-only home
+# does not keep them.
+NAMED = "AGENTS_NAMED_MODULES"
 
 
 def begin_command() -> None:
@@ -58,18 +61,21 @@ def remember(module: str) -> None:
 
     The record is an empty file in the user's own folder `~/.local/state/agents/modules`.
     """
+    name = _record(module)
+    os.environ[NAMED] = " ".join(sorted({name, *os.environ.get(NAMED, "").split()}))
     with contextlib.suppress(OSError, RuntimeError):  # There is no home.
-        record = _record(module)
-        _named.add(record)
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        record.touch(mode=0o600)
+        folder = _folder_of_records()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).touch(mode=0o600)
 
 
 def is_named(module: str) -> bool:
     """Whether the user has named a module of the current folder, now or earlier."""
+    name = _record(module)
+    if name in os.environ.get(NAMED, "").split():
+        return True
     with contextlib.suppress(OSError, RuntimeError):
-        record = _record(module)
-        return record in _named or record.lstat().st_uid == os.geteuid()
+        return (_folder_of_records() / name).lstat().st_uid == os.geteuid()
     return False
 
 
@@ -81,12 +87,16 @@ def contains(module: str) -> bool:
     return any(place and os.path.dirname(os.path.realpath(place)) == folder for place in places)
 
 
-def _record(module: str) -> Path:
-    """Returns the file whose existence says that the user has named the module."""
+def _record(module: str) -> str:
+    """Returns the name of the file whose existence says that the user has named the module."""
+    name = f"{os.path.realpath(_folder or os.curdir)}\0{_top(module)}"
+    return hashlib.sha256(os.fsencode(name)).hexdigest()
+
+
+def _folder_of_records() -> Path:
     home = os.environ.get("XDG_STATE_HOME", "")
     root = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "state"
-    name = f"{os.path.realpath(_folder or os.curdir)}\0{_top(module)}"
-    return root / "agents" / "modules" / hashlib.sha256(os.fsencode(name)).hexdigest()
+    return root / "agents" / "modules"
 
 
 def _top(module: str) -> str:

@@ -58,11 +58,11 @@ def import_module(module: str, place: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not _is_part(error.name, module):
             raise UsageError(f"{place}: importing '{module}' failed: {error}") from error
-        hint = "install it, or run the command in its directory"
+        hint = "install it, run the command in its folder, or set PYTHONPATH to it"
         if is_hidden:
             hint = (
-                "modules that a run names are not imported from the current folder\n"
-                "if you trust their code, set PYTHONPATH to their folder"
+                "modules that a run names are not imported from the current folder, unless you have "
+                "named them there\nif you trust their code, set PYTHONPATH to their folder"
             )
         raise UsageError(
             f"{place} needs the module '{error.name}', which was not found\n{hint}"

@@ -101,11 +101,17 @@ SHADOWS = ["agents", "numpy", "pydantic", "keras", "queue", "random", "typing", 
 
 
 @pytest.mark.parametrize(
-    "command", [[str(ROOT / "batch_agents.py"), "train"], ["-m", "agents.scripts.train"]]
+    "command",
+    [
+        [str(ROOT / "batch_agents.py"), "train"],
+        ["-m", "agents.scripts.train"],
+        ["-um", "agents", "train"],
+        ["-Bmagents", "train"],
+    ],
 )
 def test_no_file_of_the_current_folder_replaces_a_module(command, tmp_path):
     """Neither in the command nor in workers; `-m` looks for `agents` there before all else."""
-    for name in SHADOWS[command[0] == "-m" :]:
+    for name in SHADOWS[command[0].startswith("-") :]:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a')")
     arguments = ["--config=default", "--num-envs=1", "--env-backend=process", "--dry-run"]
     code, lines = run([*command, *arguments], ROOT, cwd=tmp_path)

@@ -103,7 +103,7 @@ class TestFindSpec:
             (
                 "no_module:MyEnv-v0",
                 "env 'no_module:MyEnv-v0' needs the module 'no_module', which was not found\n"
-                "install it, or run the command in its directory",
+                "install it, run the command in its folder, or set PYTHONPATH to it",
             ),
             (":MyEnv-v0", "env ':MyEnv-v0': importing '' failed"),
             ("a:b:MyEnv-v0", "env 'a:b:MyEnv-v0' needs the module 'a:b', which was not found"),

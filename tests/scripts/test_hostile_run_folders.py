@@ -17,12 +17,13 @@ import agents
 from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
+from agents.scripts import sweep
 from agents.scripts.train import look_up, train
 from agents.scripts.visualize import visualize
 from agents.settings import current_folder
-from agents.settings.config_file import load_config
+from agents.settings.config_file import load_config, save_config
 from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
-from agents.storage.run_directory import RunDirectory
+from agents.storage.run_directory import SWEEP_FILE, RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 RUN = "20260131T120000-default"
@@ -250,6 +251,18 @@ def test_a_trial_of_a_sweep_names_nothing_that_lies_beside_it(attack):
     check_refused(attack, "env_wrappers", lambda: look_up(run.load_config(), run, warns=False))
 
 
+def test_a_sweep_that_is_continued_names_nothing_that_lies_beside_it(attack):
+    pytest.importorskip("optuna")
+    name, started = module_beside_the_logdir(attack), "20260131T120001"
+    config = load_config("cartpole", env_wrappers=(f"{name}:evil",), steps=100)
+    path = attack.logdir / f"{started}-sweep-cartpole"
+    path.mkdir()
+    save_config(config, path / SWEEP_FILE)
+    (path / "space.yaml").write_text("epochs: {choices: [1, 2]}")
+    arguments = [f"--logdir={attack.logdir}", f"--timestamp={started}", "--trials=1"]
+    check_refused(attack, "env_wrappers", lambda: sweep.main(arguments))
+
+
 @pytest.mark.parametrize("setting", ["env", "env_wrappers"])
 def test_visualize_checks_the_environment(attack, setting):
     run = prepare(attack, module_in_run, setting)
@@ -293,7 +306,7 @@ def test_modules_that_the_user_has_named_in_this_folder_are_imported(attack, mon
     for folder, is_refused in ((attack.folder, False), (attack.project, True)):
         attack.write(folder / f"{name}.py")
         monkeypatch.delitem(sys.modules, name, raising=False)
-        monkeypatch.setattr(current_folder, "_named", set())  # As in another process.
+        monkeypatch.delenv(current_folder.NAMED, raising=False)  # As in another process.
         monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(attack.folder)])
         monkeypatch.chdir(folder)
         current_folder.begin_command()
@@ -304,6 +317,18 @@ def test_modules_that_the_user_has_named_in_this_folder_are_imported(attack, mon
             with refusing_modules_in(attack.run, attack.logdir):
                 load_function(f"{name}:evil", "network")
         assert attack.marker.exists() != is_refused
+
+
+def test_processes_of_the_command_know_what_the_user_has_named_without_a_home(attack, monkeypatch):
+    name = module_beside_the_logdir(attack)
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    monkeypatch.delenv(current_folder.NAMED, raising=False)
+    current_folder.remember(name)
+    code = f"from agents.settings.current_folder import is_named; print(is_named({name!r}))"
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True
+    )
+    assert printed == "True\n"
 
 
 def test_modules_that_options_of_the_command_name_are_imported(attack):

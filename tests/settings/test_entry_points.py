@@ -30,7 +30,7 @@ def test_functions_and_classes_are_loaded():
         (
             "no_module:f",
             "env_wrappers 'no_module:f' needs the module 'no_module', which was not found\n"
-            "install it, or run the command in its directory",
+            "install it, run the command in its folder, or set PYTHONPATH to it",
         ),
         (
             "os.path:jion",
