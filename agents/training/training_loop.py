@@ -18,7 +18,7 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
 from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
-from agents.storage.checkpoint_files import find_files
+from agents.storage.checkpoint_files import find_files, newest_intact
 from agents.storage.run_directory import RunDirectory
 from agents.tracking.metrics import Metrics
 from agents.tracking.tracker import Tracker
@@ -71,8 +71,11 @@ def training_loop(
     """
     with stop_signals.interruptible():
         make_algorithm = find_algorithm(config.algorithm)
-        if (files := find_files(run.checkpoints)) and ":" not in config.algorithm:
-            check_size(*single_spaces(train_envs), config, files[0].num_bytes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
+            found = newest_intact(run.checkpoints, find_files(run.checkpoints))
+        if found and ":" not in config.algorithm:
+            check_size(*single_spaces(train_envs), config, found[0].num_bytes)
         learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
         record = {
             "settings": config.model_dump(mode="json"),

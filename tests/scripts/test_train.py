@@ -271,6 +271,16 @@ def test_without_a_run_directory_nothing_is_kept_and_closing_the_generator_ends_
     assert list(tmp_path.rglob("*")) == [tmp_path / "temporary"]
 
 
+def test_an_empty_newest_checkpoint_is_skipped(tmp_path):
+    run = RunDirectory(tmp_path / "run")
+    list(train(small(), run))
+    newest = max(run.checkpoints.glob("step-*"), key=lambda path: int(path.stem.partition("-")[2]))
+    newest.write_bytes(b"")
+    with pytest.warns(UserWarning, match=f"skipped: {newest.name}"):
+        list(train(small(), run))
+    assert newest.stat().st_size
+
+
 def test_workers_end_when_training_fails(tmp_path):
     before = children()
     run = RunDirectory(tmp_path)
