@@ -377,6 +377,10 @@ def _experiment(
         return resumed.load_config(**overrides), resumed, []
     preset = options.config or "default"
     config = load_config(preset, **overrides)
+    if Path(preset).name == "config.yaml" and Path(preset).with_name("checkpoints").is_dir():
+        name_modules(overrides)
+        other = RunDirectory(Path(preset).parent)
+        look_up(config, other, warns=False)  # Refuses modules that only the other run names.
     other_env = config.env != load_config(preset).env
     return config, None, [preset, *([config.env] if other_env else []), *last]
 

@@ -18,6 +18,7 @@ from agents.deployment.space_json import save_spaces
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
 from agents.scripts import sweep
+from agents.scripts import train as train_script
 from agents.scripts.train import look_up, train
 from agents.scripts.visualize import visualize
 from agents.settings import current_folder
@@ -249,6 +250,13 @@ def test_every_setting_that_names_a_module_is_checked(attack, setting, place):
 def test_a_trial_of_a_sweep_names_nothing_that_lies_beside_it(attack):
     run = prepare(attack, module_beside_the_logdir)
     check_refused(attack, "env_wrappers", lambda: look_up(run.load_config(), run, warns=False))
+
+
+def test_a_new_run_with_the_settings_of_another_names_nothing_that_lies_beside_that(attack):
+    run = prepare(attack, module_beside_the_logdir)
+    run.checkpoints.mkdir()
+    arguments = [f"--logdir={attack.project}", f"--config={run.config_file}"]
+    check_refused(attack, "env_wrappers", lambda: train_script.main(arguments))
 
 
 def test_a_sweep_that_is_continued_names_nothing_that_lies_beside_it(attack):
