@@ -165,6 +165,8 @@ def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> 
     """
     place = f"network '{config.network}'"
     features = find_torso(config.network)(NamedInputs(inputs, parts), config)
+    for tensor in inputs.values():
+        keras.layers.Identity()(tensor)  # Keras for Python 3.10 refuses an input without any use.
     model: keras.Model = call(functools.partial(keras.Model, name=name), place, inputs, features)
     if config.network not in TORSOS:
         call(check_network, place, model, place)
