@@ -94,7 +94,8 @@ def test_a_network_that_has_changed_is_refused_with_names(trained, change, messa
 
     def changed(inputs, config):
         if change == "more":
-            return keras.layers.Dense(4)(attentive(inputs, config))
+            features = attentive(inputs, config)  # First: default names are numbered.
+            return keras.layers.Dense(4)(features)
         return keras.layers.Dense(4)(keras.layers.Flatten()(inputs["vector"]))
 
     monkeypatch.setattr(own_networks, "attentive", changed)
