@@ -44,7 +44,7 @@ DONE = "done"
 _LEARNER_CODE = (
     "import os, sys; sys.path[:] = {path!r}; "
     "from agents.processes.reaper import guard, release_interrupts; "
-    "guard({parent}); release_interrupts(); "
+    "guard({parent}, terminates=False); release_interrupts(); "
     "from agents.processes.heartbeat import report, start_heartbeat; "
     "start_heartbeat({pipe}); report(str(os.getpid())); "
     "from agents.scripts.learner import main; main()"

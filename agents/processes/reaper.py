@@ -19,7 +19,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 # Seconds for a program whose parent is gone to end by itself, then after SIGTERM; and for the
@@ -43,7 +43,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def guard(parent: int) -> None:
+def guard(parent: int, terminates: bool = True) -> None:
     """Lets this process and all its descendants end with the parent; returns in a child.
 
     To be called first of all, because it forks. The exit code or signal of the child becomes that
@@ -51,6 +51,8 @@ def guard(parent: int) -> None:
 
     Args:
       parent: Id of the parent; if it is gone, this process exits.
+      terminates: Whether the child gets SIGTERM before SIGKILL when the parent ends. A learner would
+        take SIGTERM for a request to stop.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     os.setpgid(0, 0)
@@ -65,7 +67,7 @@ def guard(parent: int) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # Where it is ignored, exit codes are lost.
         reaper = os.getpid()
         if program := os.fork():
-            _reap(program, parent)
+            _reap(program, parent, [signal.SIGTERM] if terminates else [])
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != reaper:
             os._exit(0)
@@ -111,13 +113,13 @@ def release_interrupts() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL_SIGNALS)
 
 
-def _reap(program: int, parent: int) -> NoReturn:
+def _reap(program: int, parent: int, signals: Sequence[int]) -> NoReturn:
     """Waits for the end of the program, ends its descendants, and ends likewise."""
     try:
         for descriptor in os.listdir("/proc/self/fd"):
             with contextlib.suppress(OSError):
                 os.close(int(descriptor))
-        exit_code = os.waitstatus_to_exitcode(_wait(program, parent))
+        exit_code = os.waitstatus_to_exitcode(_wait(program, parent, signals))
         _end_orphans()
         if exit_code < 0:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -130,9 +132,9 @@ def _reap(program: int, parent: int) -> NoReturn:
         os._exit(1)
 
 
-def _wait(program: int, parent: int) -> int:
+def _wait(program: int, parent: int, signals: Sequence[int]) -> int:
     """Returns the wait status of the program, which is ended in steps if the parent is gone."""
-    signals = iter([signal.SIGTERM])
+    steps = iter(signals)
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == program:
@@ -144,7 +146,7 @@ def _wait(program: int, parent: int) -> int:
             if received in _PASSED_ON:
                 os.kill(program, signal.SIGKILL if received == KILL else received)
         elif signal.sigtimedwait({signal.SIGCHLD}, GRACE_SECONDS) is None:
-            os.kill(program, next(signals, signal.SIGKILL))
+            os.kill(program, next(steps, signal.SIGKILL))
 
 
 def _end_orphans() -> None:
