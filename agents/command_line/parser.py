@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import inspect
-import itertools
 import json
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    NoReturn,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, CliSettingsSource, NoDecode, SettingsError
 from ruamel.yaml.error import YAMLError
 
 from agents.command_line.reports import version
-from agents.command_line.spelling import normalize, option_name
 from agents.errors import UsageError
-from agents.settings.config_file import MissingValueError, parse_yaml
+from agents.settings.config_file import MissingValueError, parse_yaml, preset_names
+from agents.settings.consistency import ENTRY_POINTS
 from agents.settings.peer_names import hint
 from agents.settings.validation import usage_error
 from agents.types import PlainData
@@ -59,19 +46,19 @@ def parse_command(
     """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
 
     Every field is an option, in kebab-case; its description and default appear in the help. A tuple
-    of strings with a title has no option: it takes the arguments that are no options.
-    Underscores are taken for hyphens, and a switch alone for `true`.
-    `--help` prints it and raises `SystemExit(0)`.
+    of strings with a title has no option: it takes the positional arguments.
+    Underscores are read as hyphens, a switch alone as `true`, repeated lists as one.
+    `--help` prints the help and raises `SystemExit(0)`.
 
     Args:
       options: Model of the command's own options; its docstring introduces the help.
-      arguments: What follows the command's name.
+      arguments: The arguments after the command's name.
       program: The command as users type it, for the help.
       settings: Model of settings that are options, too; its `sections` are the titles of groups in
         the help, by the first setting of each.
       examples: Lines at the end of the help.
-      shown: For the help, returns settings whose values it shows instead of defaults; gets the
-        command's own options that were given, as texts.
+      shown: For the help, returns settings whose values replace the defaults; gets the texts of the
+        command's own options.
 
     Returns:
       The validated options, and the given settings by name. The settings are not validated, which
@@ -82,65 +69,125 @@ def parse_command(
     """
     own = options.model_fields
     fields = {**own, **(settings.model_fields if settings else {})}
-    arguments = normalize(arguments, fields)
+    arguments = _normalize(arguments, fields)
+    values: Mapping[str, PlainData] = {}
     if shown and {"-h", "--help"} & set(arguments):
         values = shown(_own_texts(arguments, own)).model_dump()
-        fields = {name: _with_default(field, values.get(name)) for name, field in fields.items()}
-    parser = _Parser(program, _usage(own, settings), options.__doc__ or "", examples)
-    texts = _parse_texts(parser, arguments, fields, getattr(settings, "sections", {}))
+    parser = make_parser(options, program, settings, examples, values)
+    texts = _parse_known(parser, arguments, fields)
     given = {name: _decode(name, fields[name].annotation, text) for name, text in texts.items()}
     chosen = {name: value for name, value in given.items() if name in own}
     overrides = {name: value for name, value in given.items() if name not in own}
+
+    def label(name: str) -> str:
+        return own[name].title or option_name(name)
+
     try:
         return options.model_validate(chosen), overrides
     except ValidationError as error:
-        raise usage_error(error, options, chosen, label=_label(options)) from None
+        raise usage_error(error, options, chosen, label) from None
 
 
-def _label(options: type[BaseModel]) -> Callable[[str], str]:
-    """Returns a function that returns what messages and usage call a field of the model."""
-    return lambda name: options.model_fields[name].title or option_name(name)
+def make_parser(
+    options: type[BaseModel],
+    program: str = "",
+    settings: type[BaseModel] | None = None,
+    examples: str = "",
+    values: Mapping[str, PlainData] | None = None,
+) -> argparse.ArgumentParser:
+    """Returns a parser of texts by field, with readable help in titled groups.
+
+    Args:
+      options: See `parse_command`.
+      program: See `parse_command`.
+      settings: See `parse_command`.
+      examples: See `parse_command`.
+      values: Values by field that the help shows instead of defaults.
+    """
+    own = options.model_fields
+    parser = _Parser(
+        program, usage=_usage(own, settings), description=inspect.cleandoc(options.__doc__ or "")
+    )
+    parser.epilog = examples
+    group = parser.add_argument_group("options")
+    group.add_argument("-h", "--help", action="help", help="Prints this help.")
+    group.add_argument(
+        "--version", action=_Version, nargs=0, default=argparse.SUPPRESS, help="Prints versions."
+    )
+    sections = getattr(settings, "sections", {})
+    for name, field in {**own, **(settings.model_fields if settings else {})}.items():
+        if name in sections:
+            group = parser.add_argument_group(sections[name])
+        default = _default(field, (values or {}).get(name))
+        details: dict[str, Any] = {
+            "help": f"{field.description or ''}{default}".strip().replace("%", "%%"),
+            "default": argparse.SUPPRESS,
+            "metavar": field.title or _metavar(field.annotation),
+        }
+        if field.title:
+            group.add_argument(name, nargs="*", **details)
+        else:
+            action = "append" if get_origin(field.annotation) is tuple else "store"
+            added = group.add_argument(option_name(name), dest=name, action=action, **details)
+            if words := _words(name, details["metavar"]):  # Read by argcomplete.
+                added.completer = lambda words=words, **_: words  # type: ignore[attr-defined]
+    return parser
+
+
+def _words(name: str, metavar: str) -> Sequence[str]:
+    """Returns the values of an option that shells complete; empty for paths and free texts."""
+    if name == "config":
+        return preset_names()
+    if name in ENTRY_POINTS:
+        return ENTRY_POINTS[name][0]
+    return [word for word in metavar.split("|") if word.islower()]
+
+
+def option_name(field: str) -> str:
+    """Returns a field's option: `--learning-rate` for `learning_rate`."""
+    return f"--{field.replace('_', '-')}"
+
+
+def _normalize(arguments: Sequence[str], fields: Mapping[str, FieldInfo]) -> list[str]:
+    """Returns arguments with hyphens in the names of options, and `=true` after switches alone."""
+    normalized: list[str] = []
+    names = {option_name(field): field for field in fields}
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        option = option_name(name.removeprefix("--")) if name.startswith("--") else ""
+        if option not in names:
+            normalized.append(argument)
+            continue
+        following = arguments[index + 1 : index + 2]
+        is_switch = fields[names[option]].annotation is bool
+        if is_switch and not equals and (not following or following[0].startswith("-")):
+            equals, value = "=", "true"
+        normalized.append(f"{option}{equals}{value}")
+    return normalized
 
 
 def _own_texts(arguments: Sequence[str], own: Mapping[str, FieldInfo]) -> dict[str, str]:
     """Returns the texts of the command's own options, of arguments that may be incomplete."""
-    texts = {}
-    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
-        name, equals, value = argument.partition("=")
-        field = name.removeprefix("--").replace("-", "_")
-        if name.startswith("--") and field in own:
-            texts[field] = value if equals else following
-    return texts
-
-
-def _with_default(field: FieldInfo, value: PlainData) -> FieldInfo:
-    """Returns a field with another default; None leaves it as it is."""
-    if value is None:
-        return field
-    changed = copy.copy(field)
-    changed.default, changed.default_factory = value, None
-    return changed
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Formats the help with descriptions from column 30 on."""
-
-    def __init__(self, prog: str):
-        super().__init__(prog, max_help_position=30)
+    parser = argparse.ArgumentParser(
+        add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
+    )
+    for name in own:
+        parser.add_argument(option_name(name), dest=name, nargs="?")
+    return vars(parser.parse_known_args(arguments)[0])
 
 
 class _Parser(argparse.ArgumentParser):
     """Raises errors; argparse prints them below a usage of fifty options."""
 
-    def __init__(self, program: str, usage: str, introduction: str, examples: str):
+    def __init__(self, program: str, **details: Any):
         super().__init__(
-            prog=program,
-            usage=usage,
-            description=inspect.cleandoc(introduction),
-            epilog=examples,
-            formatter_class=_HelpFormatter,
+            program,
+            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+                prog, max_help_position=30
+            ),
             allow_abbrev=False,
             add_help=False,
+            **details,
         )
 
     def error(self, message: str) -> NoReturn:
@@ -155,89 +202,24 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints versions, which take a moment to look up, and ends the command."""
+    """Prints versions, whose lookup takes a moment, and ends the command."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(version())
         parser.exit()
 
 
-class _Words(argparse.Action):
-    """Stores arguments that are no options, as JSON: they may contain commas."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, json.dumps(values))
-
-
-class _OptionAdder:
-    """Replaces `ArgumentParser.add_argument`: adds readable help, in titled groups."""
-
-    def __init__(
-        self,
-        parser: argparse.ArgumentParser,
-        fields: Mapping[str, FieldInfo],
-        sections: Mapping[str, str],
-    ):
-        self._fields, self._sections = fields, sections
-        self._parser, self._group = parser, parser.add_argument_group("options")
-        self._group.add_argument("-h", "--help", action="help", help="Prints this help.")
-        self._group.add_argument("--version", action=_Version, nargs=0, help="Prints versions.")
-
-    def __call__(self, parser: argparse.ArgumentParser, *names: str, **details: Any) -> None:
-        name = details["dest"]
-        field = self._fields[name]
-        if name in self._sections:
-            self._group = self._parser.add_argument_group(self._sections[name])
-        details["metavar"] = _metavar(field.annotation)
-        details["help"] = f"{field.description or ''}{_default(field)}".strip().replace("%", "%%")
-        if field.title:
-            self._group.add_argument(
-                name,
-                metavar=field.title,
-                help=details["help"],
-                nargs="*",
-                action=_Words,
-                default=argparse.SUPPRESS,
-            )
-        else:
-            self._group.add_argument(*names, **details)
-
-
-def _parse_texts(
-    parser: argparse.ArgumentParser,
-    arguments: Sequence[str],
-    fields: Mapping[str, FieldInfo],
-    sections: Mapping[str, str],
-) -> dict[str, PlainData]:
-    """Parses the options that were given: their texts, by field."""
-    definitions: dict[str, Any] = {name: _undecoded(field) for name, field in fields.items()}
-    try:
-        source: CliSettingsSource[argparse.ArgumentParser] = CliSettingsSource(
-            create_model("Command", __base__=BaseSettings, **definitions),
-            root_parser=parser,
-            parse_args_method=lambda parser, arguments: _parse_known(parser, arguments, fields),
-            add_argument_method=_OptionAdder(parser, fields, sections),
-            cli_kebab_case=True,
-            cli_parse_none_str="\0",  # Arguments never hold this character: no text means None.
-        )
-        return source(args=list(arguments))()
-    except SettingsError as error:
-        raise UsageError(str(error)) from None
-
-
 def _parse_known(
-    parser: argparse.ArgumentParser, arguments: list[str], fields: Mapping[str, FieldInfo]
-) -> argparse.Namespace:
-    """Replaces `ArgumentParser.parse_args`: suggests a known option for an unknown one."""
-    parsed, unknown = parser.parse_known_intermixed_args(arguments)
+    parser: argparse.ArgumentParser, arguments: Sequence[str], fields: Mapping[str, FieldInfo]
+) -> dict[str, PlainData]:
+    """Returns the texts of the given options by field; suggests a known one for an unknown one."""
+    namespace, unknown = parser.parse_known_intermixed_args(arguments)
+    texts = {
+        name: ",".join(value) if isinstance(value, list) and not fields[name].title else value
+        for name, value in vars(namespace).items()
+    }
     if not unknown:
-        return parsed
+        return texts
     misspelt = [argument for argument in unknown if argument.startswith("-")]
     if not misspelt:
         raise UsageError(
@@ -249,7 +231,7 @@ def _parse_known(
         for name in dict.fromkeys(argument.partition("=")[0] for argument in misspelt)
     ]
     for name, field in fields.items():
-        if field.title and getattr(parsed, name, "[]") == "[]":
+        if field.title and not texts.get(name):
             lines.append(f"{field.title} is given without an option: {parser.prog} {field.title}")
     raise UsageError("\n".join([*lines[:2], f"and {len(lines) - 2} more"] if lines[3:] else lines))
 
@@ -283,15 +265,16 @@ def _metavar(annotation: object) -> str:
 
 
 def _is_model(annotation: object) -> bool:
-    """Whether a setting is a dictionary of settings of its own."""
+    """Returns whether a setting is a dictionary of settings of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _default(field: FieldInfo) -> str:
-    """Returns the end of a field's help: its default as on the command line; empty for none."""
-    if field.is_required():
-        return " (required)"
-    value = field.get_default(call_default_factory=True)
+def _default(field: FieldInfo, value: PlainData) -> str:
+    """Returns the end of a field's help: a value, or else its default; empty for none."""
+    if value is None:
+        if field.is_required():
+            return " (required)"
+        value = field.get_default(call_default_factory=True)
     if value in (None, ()):
         return ""
     if isinstance(value, tuple):
@@ -303,22 +286,10 @@ def _default(field: FieldInfo) -> str:
     return f" (default:{_NO_BREAK_SPACE}{text})"
 
 
-def _undecoded(field: FieldInfo) -> tuple[object, FieldInfo]:
-    """Returns a field's definition whose value pydantic-settings leaves as text.
-
-    Its decoding would take `--env-kwargs=g=9.81` for the text "9.81", and has error messages of its
-    own.
-    """
-    plain = copy.copy(field)
-    plain.metadata = [*field.metadata, NoDecode]
-    # Of a model, pydantic-settings would make an option for each of its fields.
-    return str if _is_model(field.annotation) else field.annotation, plain
-
-
 def _decode(name: str, annotation: object, text: PlainData) -> PlainData:
     """Decodes lists and dictionaries; a text that is neither is left to the validation."""
     origin = get_origin(annotation)
-    if origin not in (tuple, dict) and not _is_model(annotation):
+    if not isinstance(text, str) or (origin not in (tuple, dict) and not _is_model(annotation)):
         return text
     try:
         return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)

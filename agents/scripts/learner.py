@@ -11,8 +11,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.command_line.parser import option_name
 from agents.command_line.reports import exit_code, report_error, run
-from agents.command_line.spelling import option_name
 from agents.distributed.cluster import Address, check_learners, divides, is_loopback, read_cluster
 from agents.distributed.group import Group, passing_signals
 from agents.distributed.rendezvous import Place

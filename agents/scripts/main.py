@@ -33,6 +33,10 @@ def dispatch(arguments: list[str]) -> None:
     Raises:
       UsageError: There is no such command.
     """
+    if "_ARGCOMPLETE" in os.environ:
+        from agents.scripts.completion import complete
+
+        complete()
     name, *others = arguments or ["--help"]
     if name in ("-h", "--help"):
         lines = (f"  {command:<10} {text}" for command, text in COMMANDS.items())

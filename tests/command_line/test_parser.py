@@ -5,11 +5,8 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from agents.command_line.parser import parse_command
-from agents.command_line.spelling import option_name
-from agents.errors import (
-    UsageError,
-)
+from agents.command_line.parser import option_name, parse_command
+from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 
@@ -106,6 +103,11 @@ def test_only_settings_that_were_given_are_overrides():
         (["--initial-log-std=-1e-1"], {"initial_log_std": -0.1}),
         (["--initial-log-std", "-1"], {"initial_log_std": -1.0}),
         (["--seed=1", "--seed=2"], {"seed": 2}),
+        (["--layers=64,32", "--layers", "16"], {"layers": (64, 32, 16)}),
+        (["--env-wrappers=a:b", "--env-wrappers=c:d"], {"env_wrappers": ("a:b", "c:d")}),
+        (["--env_kwargs={a_b: c_d}"], {"env_kwargs": {"a_b": "c_d"}}),
+        (["--num_envs", "16", "--shared_torso"], {"num_envs": 16, "shared_torso": True}),
+        (["--shared-torso", "--seed=1"], {"shared_torso": True, "seed": 1}),
         (["--env=null"], {"env": "null"}),
     ],
 )
@@ -191,6 +193,9 @@ def test_dictionaries_with_colons_in_them(text, expected):
         (["-logdir=x"], "unknown setting -logdir; did you mean --logdir?"),
         (["--hlep"], "unknown setting --hlep; did you mean --help?"),
         (["--xyzzy"], "unknown setting --xyzzy"),
+        (["--no_such_option=a_b"], "unknown setting --no_such_option"),
+        (["--gamma=0.9"], "unknown setting --gamma; did you mean --discount?"),
+        (["--n_envs=4"], "unknown setting --n_envs; did you mean --num-envs?"),
         (["cartpole"], "unexpected argument 'cartpole'; settings are given as --setting=value"),
         (
             ["--layers", "64", "64"],

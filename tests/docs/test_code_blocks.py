@@ -24,7 +24,7 @@ import pytest
 from ruamel.yaml import YAML
 
 import agents
-from agents.command_line.spelling import option_name
+from agents.command_line.parser import option_name
 from agents.deployment.space_json import save_spaces
 from agents.policies.policy import Policy
 from agents.scripts.main import COMMANDS

@@ -14,26 +14,11 @@ from agents.scripts.main import COMMANDS, dispatch
 def test_every_command_is_one_of_the_scripts(capsys):
     scripts = {path.stem for path in Path(agents.__file__).parent.glob("scripts/*.py")}
     assert set(COMMANDS) == scripts - {"__init__", "main", "learner"}  # `train` starts learners.
-    dispatch(["completion", "bash"])
-    cases = capsys.readouterr().out
-    assert all(
-        f'"{name}") echo "--help --version' in cases for name in {*COMMANDS} - {"completion"}
-    )
     for name in COMMANDS:
         with pytest.raises(SystemExit) as caught:
             dispatch([name, "--help"])
         assert caught.value.code == 0
         assert f"usage: agents {name}" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
-def test_the_options_of_the_help_are_completed(name, capsys):
-    dispatch(["completion", "bash"])
-    [words] = re.findall(rf'^ *"{name}"\) echo "(.*)" ;;$', capsys.readouterr().out, re.MULTILINE)
-    with pytest.raises(SystemExit):
-        dispatch([name, "--help"])
-    in_help = re.findall(r"^  (?:-h, )?(--[a-z-]+)", capsys.readouterr().out, re.MULTILINE)
-    assert [word.removesuffix("=") for word in words.split()] == in_help
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
