@@ -41,6 +41,7 @@ def test_suggests_the_nearest_name(word, expected):
         ("Pendulm-v1", "Pendulum-v1"),
         ("Pendulum-v0", "Pendulum-v1"),
         ("HalfCheetah-v9", "HalfCheetah-v5"),
+        ("HalfCheetah", "HalfCheetah-v5"),
         ("HalfCheeta-v9", "HalfCheetah-v5"),
         ("halfcheetah-v4", "HalfCheetah-v4"),
         ("Hoper-v5", "Hopper-v5"),
