@@ -6,7 +6,6 @@ import contextlib
 from types import TracebackType
 
 from agents.runtime import compilation_cache
-from agents.tensorflow_messages import without_loading_messages
 
 
 class GraphCalls:
@@ -37,7 +36,6 @@ class GraphCalls:
         cache = compilation_cache.in_use
         if self._is_first and cache:
             self._stack.callback(cache.store)
-            self._stack.enter_context(without_loading_messages())
         self._is_first = False
         self._stack.enter_context(tf.experimental.function_executor_type(self._executor))
 

@@ -7,24 +7,12 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 
-from tqdm.std import TqdmWarning
-from tqdm.std import tqdm as terminal_tqdm
-
-from agents.types import PlainData
+import tqdm
+import tqdm.notebook
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", TqdmWarning)  # A notebook without widgets gets lines.
-    from tqdm.auto import tqdm
-
-# What is shown, from the widest layout to the narrowest: before the bar and after it. The bar takes
-# what is left of the width, and shrinks before the next layout is taken.
-_LAYOUTS = [
-    ("{n:,.0f} of {total:,.0f} steps", ("{speed}", "{numbers}", "{remaining} left")),
-    ("{n:,.0f} steps", ("{numbers}", "{remaining} left")),
-    ("{percentage:.0f}%", ("{numbers}",)),
-    ("{percentage:.0f}%", ()),
-]
-_MIN_BAR, _UNKNOWN_WIDTH = 4, 80
+    warnings.simplefilter("ignore", tqdm.TqdmWarning)  # A notebook without widgets gets lines.
+    from tqdm.auto import tqdm as Bar
 
 # Seconds that evaluations are not reported, and then between two reports: as lines, and live.
 SILENT_SECONDS, REPORT_SECONDS = 10.0, 30.0
@@ -36,14 +24,10 @@ class Console:
 
     def __init__(self, total: int, step: int):
         """Starts at `step` of `total` environment steps."""
-        # `tqdm.auto` is a widget in notebooks that can show one.
-        is_widget = hasattr(tqdm, "status_printer") and tqdm.status_printer is not (
-            terminal_tqdm.status_printer
-        )
-        self._is_live = sys.stderr.isatty() or is_widget
+        self._is_live = sys.stderr.isatty() or issubclass(Bar, tqdm.notebook.tqdm)
         self._numbers: dict[str, str] = {}
         self._total = total
-        self._bar = _Bar(
+        self._bar = Bar(
             total=total,
             initial=step,
             unit=" steps",
@@ -113,27 +97,3 @@ class Console:
             f"step {step:,}: evaluation {evaluation}, training episodes {training}, "
             f"{rate:,.0f} steps/s, {left}"
         )
-
-
-class _Bar(tqdm):
-    """A progress bar that fits the width of the terminal."""
-
-    @property
-    def format_dict(self) -> dict[str, PlainData]:
-        """What the bar shows; the layout is the widest that leaves room for a bar."""
-        shown: dict[str, PlainData] = dict(super().format_dict)
-        width = shown["ncols"]  # None where there is no terminal.
-        if width is not None and width <= 0:  # A terminal that does not say.
-            shown["ncols"] = width = _UNKNOWN_WIDTH
-        numbers = shown.pop("postfix") or ""
-        # The rate is None at the end, where that since the start is shown.
-        rate = shown["rate"] or (shown["n"] - shown["initial"]) / max(shown["elapsed"], 1e-9)
-        speed = f"{rate:,.0f} steps/s"
-        for count, details in _LAYOUTS:
-            given = [text for text in details if numbers or text != "{numbers}"]
-            layout = f"{count} |{{bar}}| {', '.join(given)}".rstrip()
-            shown |= {"bar_format": layout, "numbers": numbers, "speed": speed}
-            text = {**shown, "bar_format": layout.replace("{bar}", ""), "ncols": None}
-            if width is None or len(self.format_meter(**text)) + _MIN_BAR <= width:
-                break
-        return shown
