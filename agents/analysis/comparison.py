@@ -11,7 +11,7 @@ import numpy as np
 from agents.analysis.run_scores import Axis, RunScores
 from agents.analysis.score_statistics import bootstrap_interval, interquartile_mean
 from agents.settings.config import Config
-from agents.settings.schema.plain_data import as_text
+from agents.settings.validation import as_text
 from agents.types import PlainData
 
 UNDIVIDED = "all runs"  # The label of a group beside which there is no other.

@@ -5,31 +5,101 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import ConfigDict, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
 from agents.settings import consistency
-from agents.settings.schema import plain_data
-from agents.settings.schema.algorithm import AlgorithmSettings
-from agents.settings.schema.duration import DurationSettings
-from agents.settings.schema.environment import EnvironmentSettings
-from agents.settings.schema.network import NetworkSettings
-from agents.settings.schema.normalization import NormalizationSettings
-from agents.settings.schema.resources import ResourceSettings
 from agents.types import PlainData
 
 
-# Pydantic collects fields from the last base to the first.
-class Config(
-    ResourceSettings,
-    DurationSettings,
-    NormalizationSettings,
-    NetworkSettings,
-    AlgorithmSettings,
-    EnvironmentSettings,
-):
+def _read_number(value: PlainData, kind: object) -> PlainData:
+    """Prepares a value for the validation of a setting.
+
+    Refuses booleans as numbers, which pydantic takes for 1 and 0, and reads integers as '1e6'.
+
+    Args:
+      value: A value of any setting.
+      kind: The setting's type; values of settings that are no numbers are returned as they are.
+
+    Raises:
+      PydanticCustomError: A boolean was given for a number.
+    """
+    if kind in (int, float) and isinstance(value, bool):
+        raise PydanticCustomError("number", "a boolean is not a number")
+    if kind is float and isinstance(value, float):
+        return float(value)  # NumPy's float64 passes for a float, but could not be saved.
+    if kind is int and hasattr(value, "__index__"):
+        try:
+            return operator.index(value)
+        except TypeError:
+            return value  # An array of several numbers, which the validation refuses.
+    if kind is int and isinstance(value, str) and "e" in value.lower():
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _as_saved(value: PlainData) -> PlainData:
+    """Plain data as saved and loaded: lists for tuples, Python's numbers for NumPy's float64."""
+    if isinstance(value, dict):
+        return {key: _as_saved(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_saved(item) for item in value]
+    return float(value) if isinstance(value, float) else value
+
+
+Name = Annotated[str, Field(min_length=1, max_length=500)]
+Names = Annotated[tuple[str, ...], Field(max_length=100)]
+Layers = Annotated[
+    tuple[Annotated[int, Field(strict=True, ge=1, le=65_536)], ...], Field(max_length=100)
+]
+# As saved, so that a resumed run gives the same values as at first.
+PlainDict = Annotated[dict[str, JsonValue], Field(max_length=1000), BeforeValidator(_as_saved)]
+Count = Annotated[int, Field(ge=0, le=65_536)]
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Steps = Annotated[int, Field(ge=1, le=10**15)]
+Interval = Annotated[int, Field(ge=0, le=10**15)]  # 0 is never.
+Seed = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Threads = Annotated[int, Field(ge=0, le=1024)]
+Seconds = Annotated[float, Field(gt=0, le=1e6)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
+ProperFraction = Annotated[float, Field(ge=0, lt=1)]
+Coefficient = Annotated[float, Field(ge=0, le=1e9)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+PositiveCoefficient = Annotated[float, Field(gt=0, le=1e9)]
+
+
+class Restarts(BaseModel):
+    """How many environments may be restarted; `BatchEnv` takes the same two numbers.
+
+    Attributes:
+      limit: Number of restarts within the window; 0 for none.
+      window: In seconds.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    limit: int = Field(default=0, ge=0, le=10**9)
+    window: float = Field(default=600.0, gt=0, le=1e9)
+
+
+class Config(BaseModel):
     """All settings of one experiment: immutable, each with a type, a bound and a unit.
 
     `load_config` makes one from a preset or a file and reports mistakes in at most three lines;
@@ -49,11 +119,376 @@ class Config(
         "seed": "reproducibility and resources",
     }
 
+    # Environment.
+    env: Name = Field(
+        "Pendulum-v1",
+        description="Gymnasium id; my_module:MyEnv-v0 imports the module that registers it.",
+    )
+    env_kwargs: PlainDict = Field(
+        {}, description="Keyword arguments of the environment's constructor."
+    )
+    reset_options: PlainDict = Field({}, description="Options for every reset of the environment.")
+    env_backend: Literal["process", "hybrid", "inline", "envpool", "tf"] = Field(
+        "process",
+        description="Where environments run: in worker processes; hybrid, a share of them in the "
+        "training process; inline, all there (to debug, or for very light environments); in "
+        "EnvPool's threads; or in the TensorFlow graph (tf).",
+    )
+    num_envs: Size = Field(
+        8,
+        description="Number of environments stepped in parallel; more of them use more cores and "
+        "enlarge each rollout.",
+    )
+    num_processes: Count = Field(
+        0,
+        description="Processes that step environments, or EnvPool's threads; 0 for one per core.",
+    )
+    wait_for: PositiveFraction = Field(
+        1.0,
+        description="Fraction of the busy worker processes that each turn waits for, at least one; "
+        "below 1, slow environments do not hold up the others. The results stay the same.",
+    )
+    env_restarts: Restarts = Field(
+        Restarts(),
+        description="Restarts environments that raise, die, hang or return invalid data: at most "
+        "limit of them within window seconds. Their episodes are cut and left out of all returns.",
+    )
+    max_episode_steps: int = Field(
+        0,
+        ge=0,
+        le=10**12,
+        description="Time limit that truncates an episode, in steps of one environment; "
+        "0 for the environment's own.",
+    )
+    action_repeat: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="Number of environment steps to repeat each action for; above 1 if single "
+        "steps change little.",
+    )
+    env_wrappers: Names = Field(
+        (),
+        description="Wrappers of every environment, innermost first, such as my_module:MyWrapper.",
+    )
+    train_wrappers: Names = Field(
+        (),
+        description="Additional wrappers of the training environments only: for shaped rewards or "
+        "shorter episodes that evaluation should not see.",
+    )
+    action_mask: bool = Field(
+        False,
+        description="Masks invalid actions with the action_mask in the environment's infos.",
+    )
+    info_keys: Names = Field(
+        (), description="Numeric info entries to log as info/<key>, averaged between log points."
+    )
+
+    # Algorithm.
+    algorithm: Name = Field(
+        "ppo", description="ppo, or my_module:MyAlgorithm, a subclass of agents.Algorithm."
+    )
+    custom_settings: PlainDict = Field(
+        {},
+        description="Settings of an algorithm, network or policy of your own, which it reads here.",
+    )
+    rollout_length: int = Field(
+        256,
+        ge=1,
+        le=1_000_000,
+        description="Steps of each environment per iteration; longer rollouts estimate long-term "
+        "returns better, shorter ones update more often.",
+    )
+    overlap: bool = Field(
+        False,
+        description="Collects a rollout while learning from the one before, with the policy from "
+        "before that update: faster, at some cost in what is learned per step.",
+    )
+    epochs: int = Field(
+        10, ge=1, le=10_000, description="Passes over each rollout; fewer if training is unstable."
+    )
+    minibatch_size: int = Field(
+        64,
+        ge=1,
+        le=10**12,
+        description="Environment steps per minibatch: more for less noisy gradients. Must divide "
+        "num_envs x rollout_length.",
+    )
+    optimizer: Literal["adam", "torch_adam", "sgd"] = Field(
+        "adam", description="Optimizer: Adam as in Keras or as in PyTorch, or SGD with momentum."
+    )
+    learning_rate: PositiveFraction = Field(
+        3e-4, description="Initial learning rate; lower if training is unstable."
+    )
+    learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
+        "linear",
+        description="Schedule of learning_rate: constant, linear to 0 at the last step, or adapted "
+        "to kl_target after every epoch.",
+    )
+    critic_learning_rate: Fraction = Field(
+        0.0,
+        description="Learning rate of a separate optimizer for the value function; 0 for one "
+        "optimizer of both. Use it if the value function learns too slowly.",
+    )
+    adam_epsilon: PositiveFraction = Field(
+        1e-5, description="Adam's epsilon; larger values shrink the steps of small gradients."
+    )
+    sgd_momentum: ProperFraction = Field(0.9, description="Momentum of the SGD optimizer.")
+    discount: Fraction = Field(
+        0.99, description="Discount factor (gamma); closer to 1 for long-term goals."
+    )
+    gae_lambda: Fraction = Field(
+        0.95,
+        description="Lambda of generalized advantage estimation: lower has less variance, higher "
+        "less bias.",
+    )
+    objective: Literal["clip", "kl", "clip_kl"] = Field(
+        "clip",
+        description="What limits policy changes: clipping the probability ratio, an adaptive KL "
+        "penalty, or both.",
+    )
+    clip_ratio: PositiveFraction = Field(
+        0.2,
+        description="Clipping range of the probability ratio around 1; lower for smaller policy "
+        "changes.",
+    )
+    clip_ratio_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="Schedule of clip_ratio: constant, or linear to 0 at the last step."
+    )
+    kl_target: float = Field(
+        0.01,
+        gt=0,
+        le=100,
+        description="Target KL divergence per update in nats, of the KL penalty and of the learning "
+        "rate schedule kl.",
+    )
+    multiply_kl_target: bool = Field(
+        False,
+        description="Multiplies kl_target by the square root of the number of action dimensions: "
+        "changes of single dimensions add up.",
+    )
+    kl_init_penalty: PositiveCoefficient = Field(
+        1.0, description="Initial coefficient of the adaptive KL penalty."
+    )
+    kl_cutoff_factor: float = Field(
+        2.0,
+        ge=0,
+        le=1e6,
+        description="Multiple of kl_target above which the squared excess is penalized too.",
+    )
+    kl_cutoff_coef: Coefficient = Field(
+        1000.0, description="Coefficient of the squared excess over kl_cutoff_factor; 0 to disable."
+    )
+    kl_stop: float = Field(
+        0.0,
+        ge=0,
+        le=100,
+        description="KL divergence in nats, from the policy before the update on equal inputs, that "
+        "stops an update early; 0 to disable. Use it where single updates ruin the policy.",
+    )
+    multiply_kl_stop: bool = Field(
+        False,
+        description="Multiplies kl_stop by the square root of the number of action dimensions: "
+        "changes of single dimensions add up.",
+    )
+    kl_stop_after: Literal["minibatch", "epoch"] = Field(
+        "minibatch",
+        description="When kl_stop is checked: before each minibatch's step, or on the mean of each "
+        "epoch.",
+    )
+    value_clip: Coefficient = Field(
+        0.0,
+        description="Clipping range of value changes per update, in units of the normalized return; "
+        "0 to disable.",
+    )
+    value_coef: Weight = Field(
+        0.5, description="Coefficient of the value loss, relative to the policy loss."
+    )
+    entropy_coef: Weight = Field(
+        0.0,
+        description="Coefficient of the entropy bonus; raise it where exploration ends too early.",
+    )
+    entropy_coef_schedule: Literal["constant", "linear"] = Field(
+        "constant",
+        description="Schedule of entropy_coef: constant, or linear to 0 at the last step.",
+    )
+    max_gradient_norm: Coefficient = Field(
+        0.5, description="Global norm to clip gradients to; 0 to disable."
+    )
+    reduce_every: Literal["minibatch", "epoch"] = Field(
+        "minibatch",
+        description="When several learners agree: on the gradients of every minibatch, or on weights "
+        "averaged after every epoch, which takes less communication.",
+    )
+    normalize_advantages: bool = Field(
+        True, description="Scales advantages to mean 0, standard deviation 1 in each minibatch."
+    )
+    min_advantage_std: Coefficient = Field(
+        0.0,
+        description="Least standard deviation that advantages are divided by, in units of the "
+        "normalized reward; above 0 where noise ruins a task that is solved, 1 to never enlarge them.",
+    )
+    recompute_advantages: bool = Field(
+        False,
+        description="Estimates advantages and value targets again before every epoch, with the value "
+        "function as trained so far.",
+    )
+    average_decay: ProperFraction = Field(
+        0.0,
+        description="Decay per iteration of a moving average of the policy's weights, which is "
+        "evaluated, too, and is the checkpoint 'averaged'; 0 for none.",
+    )
+
+    # Network.
+    network: Name = Field(
+        "feed_forward",
+        description="Torso of the network: feed_forward for vectors; nature or impala, with "
+        "convolutions, for images; or my_module:my_function, which maps Keras inputs by name to a "
+        "Keras tensor of features.",
+    )
+    layers: Layers = Field(
+        (64, 64), description="Units of the hidden layers; more for complex environments."
+    )
+    value_layers: Layers = Field(
+        (), description="Units of the value function's hidden layers; empty for those of layers."
+    )
+    shared_torso: bool = Field(
+        False,
+        description="Shares all layers but the last between policy and value function; saves time "
+        "with images.",
+    )
+    critic_keys: Names = Field(
+        (),
+        description="Keys of Dict observations that only the value function gets, such as the state of "
+        "a simulator; the trained policy acts without them.",
+    )
+    recurrent: Literal["none", "gru", "lstm"] = Field(
+        "none", description="Recurrent cell after the hidden layers, for partial observability."
+    )
+    recurrent_units: Size = Field(64, description="Units of the recurrent cell.")
+    sequence_length: int = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Steps of backpropagation through time; must divide rollout_length and "
+        "minibatch_size. 0 for their greatest common divisor.",
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="Type that hidden layers compute in, bfloat16 where the hardware is faster with "
+        "it; weights stay float32.",
+    )
+    activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
+        "tanh", description="Activation function of hidden layers."
+    )
+    policy: Name = Field(
+        "gaussian",
+        description="Distribution of continuous actions: gaussian; squashed_gaussian or beta, which "
+        "respect bounds without clipping; or my_module:my_function, see agents.distributions.",
+    )
+    scale_actions: Literal["auto", "always", "never"] = Field(
+        "auto",
+        description="Maps [-1, 1] to the bounds of a Gaussian's actions; auto, where bounds are finite "
+        "and far from that: wider or narrower by a factor of 10, or without 0 between them.",
+    )
+    state_dependent_std: bool = Field(
+        False,
+        description="Predicts a Gaussian's standard deviation; otherwise it is a trained vector.",
+    )
+    initial_log_std: float = Field(
+        0.0,
+        ge=-20,
+        le=20,
+        description="Logarithm of a Gaussian's initial standard deviation, in units of the action "
+        "(squashed_gaussian: before the tanh); lower for less exploration.",
+    )
+    divide_initial_std: bool = Field(
+        False,
+        description="Divides the initial standard deviation by the square root of the number of "
+        "action dimensions: the size of the noise does not grow with it.",
+    )
+    noise_correlation: ProperFraction = Field(
+        0.0,
+        description="Lag-1 autocorrelation of the Gaussian exploration noise; above 0 where single "
+        "random steps cancel out.",
+    )
+
+    # Normalization.
+    normalize_observ: bool = Field(
+        True,
+        description="Scales observations by their running mean and standard deviation; false where "
+        "they are scaled already.",
+    )
+    observ_clip: PositiveCoefficient = Field(
+        10.0, description="Clipping range of normalized observations, in standard deviations."
+    )
+    normalize_reward: bool = Field(
+        True,
+        description="Divides rewards by the running standard deviation of the discounted return; "
+        "false where returns are scaled already.",
+    )
+    reward_clip: PositiveCoefficient = Field(
+        10.0, description="Clipping range of normalized rewards, in standard deviations."
+    )
+    normalize_value: bool = Field(
+        False,
+        description="Trains the value function on returns of mean 0 and standard deviation 1; "
+        "true where returns are large.",
+    )
+
+    # Duration, evaluation and logging.
+    steps: Steps = Field(100_000, description="Training length in environment steps.")
+    eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
+    eval_episodes: int = Field(
+        20, ge=1, le=1_000_000, description="Complete episodes per evaluation."
+    )
+    log_interval: Steps = Field(5_000, description="Environment steps between log points.")
+    histogram_interval: Interval = Field(
+        20_000, description="Environment steps between TensorBoard histograms; 0 to disable."
+    )
+    video_interval: Interval = Field(
+        0,
+        description="Environment steps between videos of an evaluation episode, in the run's folder "
+        "videos; 0 to disable. TensorBoard's images show frames of it, always of the last.",
+    )
+    checkpoint_interval: Steps = Field(
+        20_000,
+        description="Environment steps between checkpoints. Episodes are truncated there, so that "
+        "a resumed run equals one that never stopped.",
+    )
+
+    on_nonfinite: Literal["error", "skip"] = Field(
+        "error",
+        description="What follows from a NaN or an infinity in a rollout or an update: error stops "
+        "the run; skip drops the update, and counts it as perf/skipped_updates.",
+    )
+
+    # Reproducibility and resources.
+    seed: Seed = Field(0, description="Seed of all random numbers; equal seeds give equal runs.")
+    step_timeout: Seconds = Field(
+        60.0, description="Seconds that an environment may take for a step before the run fails."
+    )
+    start_timeout: Seconds = Field(
+        120.0,
+        description="Seconds that a worker process may take to start and to construct its "
+        "environments before the run fails.",
+    )
+    threads: Threads = Field(
+        1,
+        description="Threads of TensorFlow; with 2, policy and value function learn at the same time; "
+        "0 for one per core.",
+    )
+    device: Literal["auto", "cpu", "gpu"] = Field(
+        "auto",
+        description="Where the network computes: on a GPU, of several learners on one each; auto uses "
+        "it for images, layers of 512 units or more, and env_backend tf.",
+    )
+
     @field_validator("*", mode="before")
     @classmethod
     def _read_numbers(cls, value: PlainData, info: ValidationInfo) -> PlainData:
         assert info.field_name
-        return plain_data.read_number(value, cls.model_fields[info.field_name].annotation)
+        return _read_number(value, cls.model_fields[info.field_name].annotation)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Literal, Union, get_args, get_origin
@@ -12,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from agents.errors import UsageError
 from agents.settings.peer_names import hint
+from agents.types import PlainData
 
 _KINDS: dict[object, str] = {
     bool: "true or false",
@@ -98,6 +100,20 @@ def abbreviate(value: object) -> str:
     """Returns the representation of a value in one line of at most 60 characters."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[: _MAX_VALUE_LENGTH - 3]}..."
+
+
+def as_text(value: PlainData, digits: int | None = None) -> str:
+    """Spells a value as the command line takes it: lists with commas, dictionaries as JSON.
+
+    Args:
+      value: A value of any setting, as files hold it.
+      digits: Significant digits of floats; by default all that tell them apart.
+    """
+    if isinstance(value, float) and digits:
+        return f"{value:.{digits}g}"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _describe_bounds(metadata: Iterable[object]) -> str:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 from agents.regular_files import write_atomically
-from agents.settings.schema.plain_data import as_text
+from agents.settings.validation import as_text
 from agents.sweeps.picture import draw_sweep
 from agents.sweeps.sweep import Sweep
 from agents.sweeps.trial_result import COMPLETE, TrialResult, best_first

@@ -7,9 +7,8 @@ import numpy as np
 import pydantic
 import pytest
 
-from agents.settings.config import Config
+from agents.settings.config import Config, Restarts
 from agents.settings.config_file import load_config
-from agents.settings.schema.field_types import Restarts
 
 
 def test_every_setting_is_described_and_bounded():
