@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from agents.backends.backend import make_backend
-from agents.environments.inspection.finding import Finding
-from agents.environments.inspection.inspection import Inspection, inspect_env
+from agents.environments.inspection import Finding, Inspection, inspect_env
 from agents.environments.registration import make_env
 from agents.errors import EnvironmentFailure, first_line
 from agents.own_copy import own_copy

@@ -10,7 +10,7 @@ from agents import stop_signals
 from agents.backends.inspection import check_in_worker, inspect
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run, say
-from agents.environments.inspection.report import describe, describe_findings
+from agents.environments.inspection import describe, describe_findings
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
 

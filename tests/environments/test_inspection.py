@@ -5,8 +5,13 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from agents.environments.inspection.inspection import inspect_env
+from agents.environments.inspection import inspect_env
+from agents.environments.random_steps import Scale
 from agents.environments.wrappers import RebuildOnSeed
 from tests.toys import BanditEnv
 
@@ -134,8 +139,8 @@ def test_episodes_that_do_not_end():
     found = finding(length=None)
     assert "no episode ended in 200 random steps" in found.problem
     assert "--max-episode-steps" in found.advice
-    make = functools.partial(Walk, length=None)
-    limited = inspect_env(lambda: gymnasium.wrappers.TimeLimit(make(), 10), 100)
+    spec = EnvSpec("Walk-v0", functools.partial(Walk, length=None), max_episode_steps=10)
+    limited = inspect_env(functools.partial(gymnasium.make, spec, disable_env_checker=True), 100)
     assert limited.findings == [] and limited.time_limit == 10
 
 
@@ -202,3 +207,13 @@ def test_environments_are_closed():
 
     inspect_env(Counted, 10)
     assert not made
+
+
+@given(arrays(np.float64, (7, 3), elements=st.floats(-1e3, 1e3)), st.sampled_from([0.0, 1.7e9]))
+def test_scales_are_those_of_all_numbers(numbers, offset):
+    scale = Scale(3)
+    for row in numbers + offset:
+        scale.add(row)
+    np.testing.assert_array_equal(scale.largest, np.abs(numbers + offset).max(axis=0))
+    expected = (numbers + offset).std(axis=0)
+    np.testing.assert_allclose(scale.deviation(), expected, rtol=1e-3, atol=1e-3)

@@ -1,0 +1,329 @@
+"""Inspects an environment, for `agents check`: findings that stop or hinder training."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+
+from agents.environments.action_bounds import far_from_unit
+from agents.environments.data_check import DataError
+from agents.environments.random_steps import RandomSteps, sample_action, take_random_steps
+from agents.environments.wrappers import ResetOptions
+from agents.environments.wrappers.action_mask import KEY
+from agents.spaces import exceeds_float32, flatten, leaf_paths, leaf_spaces
+
+if TYPE_CHECKING:
+    from agents.types import Env, EnvConstructor, Options, Space
+
+# In findings of Gymnasium's checker that other checks of this package make, about bounds and seeds, or
+# that are right for training: episodes of one step, and reset options around the environment.
+_LEFT_OUT = ("Box", "space", "Casting", "eterministic", "after 1 step", "unwrapped version")
+
+# Steps after which episodes that start from the same seed are taken for equal.
+_COMPARED_STEPS = 200
+
+# Float32 has 24 bits: of numbers this many times as large as what changes in them, 1 % is lost.
+_LOST_BELOW = 100 * 2.0**-24
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+
+class Finding(NamedTuple):
+    """Something to change in an environment, or in the settings it is trained with.
+
+    Attributes:
+      is_error: Whether training would stop, or learn something wrong.
+      problem: What was found.
+      advice: What to do.
+    """
+
+    is_error: bool
+    problem: str
+    advice: str
+
+
+class Inspection(NamedTuple):
+    """What an inspection has seen.
+
+    Attributes:
+      observation_space: The environment's.
+      action_space: The environment's.
+      time_limit: Steps after which Gymnasium cuts episodes; None for no limit.
+      steps: Random steps; None where the environment returned something that it must not.
+      findings: What to change.
+    """
+
+    observation_space: Space
+    action_space: Space
+    time_limit: int | None
+    steps: RandomSteps | None
+    findings: list[Finding]
+
+
+def inspect_env(
+    make: EnvConstructor,
+    num_steps: int = 1000,
+    seed: int = 0,
+    reset_options: Options | None = None,
+    action_mask: bool = False,
+) -> Inspection:
+    """Inspects the environments that a function makes.
+
+    Args:
+      make: Makes an environment; called several times.
+      num_steps: Random steps to take.
+      seed: Seed of the environment and the actions.
+      reset_options: Options that `make` gives to every reset, for Gymnasium's checker.
+      action_mask: Whether the policy takes the environment's action masks.
+
+    Raises:
+      UnsupportedSpaceError: A space is not made of arrays.
+    """
+    env = make()
+    try:
+        observation_space, action_space = env.observation_space, env.action_space
+        leaf_spaces(observation_space), leaf_spaces(action_space)
+        time_limit = env.spec.max_episode_steps if env.spec else None
+        findings = _check_interface(env.unwrapped, reset_options or {})
+        findings += _check_actions(action_space)
+        steps = None
+        try:
+            steps = take_random_steps(env, num_steps, seed)
+            findings += _check_seeds(env, make, seed)
+        except DataError as error:
+            advice = "change what it returns: training stops at such a step"
+            findings.append(Finding(True, f"the environment {error}", advice))
+    finally:
+        env.close()
+    if steps:
+        findings += _check_observations(observation_space, steps)
+        findings += _check_rewards(steps)
+        findings += _check_episodes(time_limit, steps)
+        findings += [] if action_mask else _check_masks(steps)
+    findings = sorted(findings, key=lambda finding: not finding.is_error)
+    return Inspection(observation_space, action_space, time_limit, steps, findings)
+
+
+def describe(env: str, inspection: Inspection) -> list[str]:
+    """Returns the lines that tell what was seen."""
+    limit = inspection.time_limit
+    lines = [
+        env,
+        f"  observations  {inspection.observation_space}",
+        f"  actions       {inspection.action_space}",
+        f"  time limit    {f'{limit:,} steps' if limit else 'none'}",
+    ]
+    return lines + (_describe_steps(inspection.steps) if inspection.steps else [])
+
+
+def _describe_steps(steps: RandomSteps) -> list[str]:
+    reward, lengths = steps.reward, steps.lengths
+    ended = f"{len(lengths):,} ended" if lengths else "none ended"
+    if lengths:
+        mean = sum(lengths) / len(lengths)
+        ended += f", after {min(lengths):,} to {max(lengths):,} steps (mean {mean:,.0f})"
+        ended += f", returns {min(steps.returns):.4g} to {max(steps.returns):.4g}"
+    speed = 1 / steps.step_seconds
+    return [
+        f"  random steps  {len(reward):,}, rewards {reward.min():.4g} to {reward.max():.4g}",
+        f"  episodes      {ended}",
+        f"  speed         {speed:,.0f} steps/s, a reset takes {1e3 * steps.reset_seconds:.3g} ms",
+    ]
+
+
+def describe_findings(findings: Sequence[Finding]) -> list[str]:
+    """Returns the lines that tell what to change."""
+    if not findings:
+        return ["Nothing to change."]
+    lines = []
+    for finding in findings:
+        kind = "error" if finding.is_error else "warning"
+        lines += [f"{kind}: {finding.problem}", f"  {finding.advice}"]
+    return lines
+
+
+def _check_interface(env: Env, reset_options: Options) -> list[Finding]:
+    """Runs Gymnasium's checker on an environment without wrappers.
+
+    Nothing that it finds stops training by itself: environments that can't be trained on fail in
+    random steps as well. It is skipped where actions are masked, as it takes any action.
+
+    Args:
+      env: The environment.
+      reset_options: Options of every reset.
+    """
+    advice = "see gymnasium.farama.org, Make your own custom environment"
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            checked = ResetOptions(env, reset_options) if reset_options else env
+            observ, info = checked.reset(seed=0)
+            if KEY in info or (isinstance(observ, dict) and KEY in observ):
+                return []
+            check_env(checked, skip_render_check=True, skip_close_check=True)
+        except Exception as error:  # Of its assertions, or of the environment.
+            texts.append(" ".join(str(error).split()) or type(error).__name__)
+    texts += [_without_prefix(str(warning.message)) for warning in caught]
+    return [
+        Finding(False, f"Gymnasium's checker: {text}", advice)
+        for text in dict.fromkeys(texts)
+        if not any(words in text for words in _LEFT_OUT)
+    ]
+
+
+def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
+    """Checks that a seed determines an episode: in a new environment, and in a used one."""
+    new = make()
+    try:
+        first = list(_episode(new, seed))
+    finally:
+        new.close()
+    # It was used by `take_random_steps`.
+    again = list(_episode(env, seed))
+    other = make()
+    try:
+        second = list(_episode(other, seed))
+    finally:
+        other.close()
+    if step := _first_difference(first, second):
+        return [
+            Finding(
+                False,
+                f"two environments that are reset with the same seed differ {step}",
+                "draw random numbers from self.np_random only, after super().reset(seed=seed); otherwise "
+                "no run can be repeated",
+            )
+        ]
+    if step := _first_difference(first, again):
+        return [
+            Finding(
+                False,
+                "an environment that was used before and is reset with a seed differs from a new one "
+                f"{step}",
+                "initialize everything in reset; or let a function make it, which returns "
+                "agents.tools.wrappers.RebuildOnSeed(MyEnv). Otherwise resumed runs are not exact",
+            )
+        ]
+    return []
+
+
+def _episode(env: Env, seed: int) -> Iterator[list[np.ndarray]]:
+    """Yields what the first steps after a seeded reset return: leaves, reward and flags."""
+    env.action_space.seed(seed)
+    observ, info = env.reset(seed=seed)
+    yield [np.array(leaf) for leaf in flatten(env.observation_space, observ)]
+    for _ in range(_COMPARED_STEPS):
+        action = sample_action(env.action_space, observ, info)
+        observ, reward, terminated, truncated, info = env.step(action)
+        leaves = flatten(env.observation_space, observ)
+        yield [np.array(each) for each in (*leaves, reward, terminated, truncated)]
+        if terminated or truncated:
+            return
+
+
+def _first_difference(first: list[list[np.ndarray]], second: list[list[np.ndarray]]) -> str:
+    """Returns where two episodes differ, as "at step 3"; empty if they do not."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if not all(map(_equal, one, other)):
+            return f"at step {index}" if index else "at once"
+    return "" if len(first) == len(second) else f"at step {min(len(first), len(second))}"
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def _without_prefix(text: str) -> str:
+    """Returns the text of a warning of Gymnasium without colors and "WARN: "."""
+    return text.replace("\033[33m", "").replace("\033[0m", "").removeprefix("WARN: ").strip()
+
+
+def _check_actions(space: Space) -> list[Finding]:
+    """Checks that a policy's first actions, which are around 0, are within the bounds.
+
+    The policy scales actions between two finite bounds by itself, see the setting `scale_actions`.
+    """
+    findings = []
+    for name, leaf in _named_leaves(space, "actions"):
+        if not isinstance(leaf, spaces.Box) or leaf.dtype.kind != "f":
+            continue
+        outside = ((leaf.low > 0) | (leaf.high < 0)) & ~far_from_unit(leaf)
+        if outside.any():
+            bounds = f"[{leaf.low[outside][0]:g}, {leaf.high[outside][0]:g}]"
+            problem = f"{name}: the policy's first actions are around 0, outside of {bounds}"
+            findings.append(Finding(False, problem, "give the action space two finite bounds"))
+    return findings
+
+
+def _check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
+    """Checks that numbers are in bounds, fit into 32 bits, and that what changes is left there.
+
+    Wider ones are normalized before they become float32.
+    """
+    advice = "widen the bounds of its observation space"
+    findings = [Finding(False, f"the environment {returned}", advice) for returned in steps.outside]
+    for (name, leaf), scale in zip(_named_leaves(space, "observations"), steps.scales, strict=True):
+        if not isinstance(leaf, spaces.Box) or leaf.dtype == np.uint8:
+            continue
+        largest, deviation = scale.largest, scale.deviation()  # [O]
+        lost = (deviation > 0) & (deviation < _LOST_BELOW * largest)  # [O]
+        if (largest > _LARGEST_FLOAT).any():
+            problem = f"{name}: {np.max(largest):g} is too large for float32, which networks take"
+            findings.append(Finding(True, problem, "scale or clip it in the environment"))
+        elif lost.any() and not exceeds_float32(leaf):
+            index = int(np.argmax(lost))
+            problem = (
+                f"{name}: number {index} is around {largest[index]:.4g} and changes by "
+                f"{deviation[index]:.2g}, of which float32 keeps little"
+            )
+            advice = "observe differences, such as the time since the reset instead of the time"
+            findings.append(Finding(False, problem, advice))
+    return findings
+
+
+def _check_rewards(steps: RandomSteps) -> list[Finding]:
+    """Checks that rewards fit into 32 bits, and that random actions get different ones."""
+    reward = steps.reward  # [N]
+    if (largest := np.max(np.abs(reward))) > _LARGEST_FLOAT:
+        problem = f"rewards: {largest:g} is too large for float32; training stops at such a step"
+        return [Finding(True, problem, "scale or clip it in the environment")]
+    if np.ptp(reward) > 0 or len(set(steps.lengths)) > 1:
+        return []
+    return [
+        Finding(
+            False,
+            f"the reward was {reward[0]:g} in all {len(reward):,} random steps",
+            "nothing can be learned until actions change it: reward progress, or start nearer to the goal",
+        )
+    ]
+
+
+def _check_episodes(time_limit: int | None, steps: RandomSteps) -> list[Finding]:
+    """Checks that episodes end."""
+    if time_limit or steps.lengths:
+        return []
+    return [
+        Finding(
+            False,
+            f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit",
+            "--max-episode-steps=1000 cuts episodes, so that evaluations end",
+        )
+    ]
+
+
+def _check_masks(steps: RandomSteps) -> list[Finding]:
+    """Checks that there are no action masks, where the policy does not take them."""
+    if not steps.masked:
+        return []
+    problem = f"the {steps.masked} hold an {KEY}, which training ignores"
+    return [Finding(False, problem, "--action-mask=true lets the policy take valid actions only")]
+
+
+def _named_leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:
+    for path, leaf in zip(leaf_paths(space), leaf_spaces(space), strict=True):
+        yield name + "".join(f"[{key!r}]" for key in path), leaf
