@@ -97,8 +97,9 @@ class FireStart(gymnasium.Wrapper, RecordConstructorArgs):
 class EpisodicLife(gymnasium.Wrapper, RecordConstructorArgs):
     """Terminates the episode when a life is lost; the next episode continues the same game.
 
-    A reset starts a new game only after a game over or with a seed. Returns do not extend beyond a
-    lost life, so policies learn to avoid losing one.
+    A reset starts a new game only after a game over or with a seed; with AtariPreprocessing's
+    `terminal_on_life_loss`, each reset does. Returns do not extend beyond a lost life, so policies
+    learn to avoid losing one.
     """
 
     def __init__(self, env: Env):

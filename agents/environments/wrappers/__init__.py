@@ -9,14 +9,14 @@ from gymnasium.wrappers import ClipAction
 from gymnasium.wrappers import TimeLimit as LimitDuration
 
 from agents.environments.wrappers.action_mask import ActionMask
-from agents.environments.wrappers.action_repeat import ActionRepeat
-from agents.environments.wrappers.convert_to_32_bit import ConvertTo32Bit
-from agents.environments.wrappers.frame_delta import FrameDelta
-from agents.environments.wrappers.frame_history import FrameHistory
-from agents.environments.wrappers.random_start import RandomStart
-from agents.environments.wrappers.range_normalize import RangeNormalize
-from agents.environments.wrappers.rebuild_on_seed import RebuildOnSeed
-from agents.environments.wrappers.reset_options import ResetOptions
+from agents.environments.wrappers.episodes import (
+    ActionRepeat,
+    RandomStart,
+    RebuildOnSeed,
+    ResetOptions,
+)
+from agents.environments.wrappers.frames import FrameDelta, FrameHistory
+from agents.environments.wrappers.ranges import ConvertTo32Bit, RangeNormalize
 
 __all__ = [
     "ActionMask",

@@ -8,7 +8,8 @@ from gymnasium.error import ResetNeeded
 from hypothesis import strategies
 from hypothesis.extra import numpy as hypothesis_numpy
 
-from agents.environments.wrappers.frame_delta import FrameDelta
+from agents.environments.mock_environment import MockEnvironment
+from agents.environments.wrappers import FrameDelta, FrameHistory
 from agents.errors import UnsupportedSpaceError
 
 SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=3, max_side=3)
@@ -62,13 +63,67 @@ def test_differences_beyond_int64_raise(dtype, script):
         FrameDelta(script([], space))
 
 
-def test_other_observations_than_a_box_raise(script):
+@hypothesis.given(
+    SHAPES,
+    strategies.lists(strategies.integers(0, 6), max_size=4),
+    strategies.booleans(),
+    strategies.randoms(),
+)
+@hypothesis.settings(deadline=None, max_examples=50)
+def test_observes_the_frames_at_the_indices(script, play, frames, shape, ages, flatten, random):
+    ages = [*ages, 0]
+    random.shuffle(ages)
+    played = frames(shape)
+    env = FrameHistory(script(played, spaces.Box(0, 9, shape)), ages, flatten)
+    for time, observ in enumerate(play(env, [0] * 7)):
+        expected = np.stack([played[max(0, time - age)] for age in ages])
+        if flatten and shape:
+            expected = expected.reshape(-1, *shape[1:])
+        np.testing.assert_array_equal(observ, expected)
+        assert env.observation_space.contains(observ)
+
+
+def test_space_has_the_bounds_and_dtype_of_each_frame(script):
+    space = spaces.Box(np.array([0, 5], np.uint8), np.array([9, 200], np.uint8), dtype=np.uint8)
+    env = FrameHistory(script([], space), [0, 1], flatten=True)
+    expected = spaces.Box(
+        np.array([0, 5, 0, 5], np.uint8), np.array([9, 200, 9, 200], np.uint8), dtype=np.uint8
+    )
+    assert env.observation_space == expected
+
+
+def test_an_episode_does_not_observe_the_previous_one(script, play, frames):
+    env = FrameHistory(script(frames(()), spaces.Box(0, 9, ()), terminated_at=3), [0, 1], False)
+    np.testing.assert_array_equal(
+        play(env, [0] * 4), [[1, 1], [2, 1], [3, 2], [4, 3], [1, 1], [2, 1]]
+    )
+
+
+def test_observations_are_not_overwritten(script, frames):
+    env = FrameHistory(script(frames((1,)), spaces.Box(0, 9, (1,))), [0], True)
+    observ, _ = env.reset()
+    env.step(0)
+    np.testing.assert_array_equal(observ, [1])
+
+
+@pytest.mark.parametrize("ages", [[], [1, 2], [0, -1], [0, 0.5]])
+def test_invalid_indices_raise(ages):
+    with pytest.raises(ValueError, match="FrameHistory: past_indices must"):
+        FrameHistory(MockEnvironment((), (), 1, 1), ages, False)
+
+
+WRAPPERS = [FrameDelta, lambda env: FrameHistory(env, [0], False)]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_other_observations_than_a_box_raise(wrap, script):
     message = re.escape("observes a Box, got Discrete(4)")
     with pytest.raises(UnsupportedSpaceError, match=message):
-        FrameDelta(script([], spaces.Discrete(4)))
+        wrap(script([], spaces.Discrete(4)))
 
 
-def test_step_before_reset_raises(script, frames):
-    env = FrameDelta(script(frames(()), spaces.Box(0, 9, ())))
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_step_before_reset_raises(wrap, script, frames):
+    env = wrap(script(frames(()), spaces.Box(0, 9, ())))
     with pytest.raises(ResetNeeded, match="call reset"):
         env.step(0)
