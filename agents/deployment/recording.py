@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agents.backends.backend import EnvBackend, IndexedWrapper, make_backend
-from agents.environments.drawing.cameras import choose_camera
-from agents.environments.drawing.film import RecordFilm
 from agents.environments.drawing.rendering import (
     RenderingError,
+    choose_camera,
     reduce_render_quality,
     rendering_without_display,
 )
+from agents.environments.drawing.video import RecordFilm
 from agents.errors import EnvironmentRaisedError, UsageError
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
