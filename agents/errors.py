@@ -1,12 +1,14 @@
-"""The errors that users see: what failed, where, and what was expected."""
+"""The errors and warnings that users see: what failed, where, and what was expected."""
 
 from __future__ import annotations
 
 import collections
 import signal
+import sys
 import traceback
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +45,24 @@ def printable(line: str) -> str:
 def printable_lines(text: str) -> str:
     """Returns a text whose lines are `printable`."""
     return "\n".join(map(printable, text.split("\n")))
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Prints a warning; one for users without the line of code that it came from.
+
+    The arguments are those of `warnings.showwarning`, which this replaces.
+    """
+    text = f"warning: {message}"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    print(printable_lines(text), file=file or sys.stderr)
 
 
 class UsageError(ValueError):

@@ -1,3 +1,5 @@
+import warnings
+
 import pytest
 
 from agents import errors
@@ -144,3 +146,15 @@ def test_the_first_line_of_an_error():
     assert errors.first_line(ValueError("one\ntwo")) == "one"
     assert errors.first_line(ValueError()) == "ValueError"
     assert len(errors.first_line(ValueError("a" * 10_000))) == errors.MAX_LINE_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("category", "shown"),
+    [(UserWarning, "warning: careful\n"), (RuntimeWarning, ":15: RuntimeWarning: careful\n")],
+)
+def test_only_users_warnings_are_shown_without_their_place(category, shown, monkeypatch, capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", errors.show_warning)
+        warnings.warn_explicit("careful", category, "module.py", 15)
+    assert capsys.readouterr().err.endswith(shown)

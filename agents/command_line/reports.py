@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from agents import stop_signals
-from agents.command_line.shown_warnings import show_warning
 from agents.errors import (
     LEARNER_LOST,
     USAGE_ERROR,
@@ -25,6 +24,7 @@ from agents.errors import (
     UsageError,
     describe_error,
     printable_lines,
+    show_warning,
 )
 from agents.settings import current_folder
 from agents.version import __version__

@@ -19,9 +19,13 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from agents.command_line.shown_warnings import show_warning
 from agents.environments.registered_specs import load_registrations
-from agents.errors import EnvironmentRaisedError, InvalidDataError, describe_exception
+from agents.errors import (
+    EnvironmentRaisedError,
+    InvalidDataError,
+    describe_exception,
+    show_warning,
+)
 from agents.shared_memory.channel import (
     BUSY_ENV,
     COMMAND,

@@ -100,21 +100,23 @@ def test_the_command_finds_modules_in_its_folder(tmp_path):
 SHADOWS = ["agents", "numpy", "pydantic", "keras", "queue", "random", "typing", "__future__", "jax"]
 
 
+DRY_RUN = ["--config=default", "--num-envs=1", "--env-backend=process", "--dry-run"]
+
+
 @pytest.mark.parametrize(
     "command",
     [
-        [str(ROOT / "batch_agents.py"), "train"],
-        ["-m", "agents.scripts.train"],
-        ["-um", "agents", "train"],
-        ["-Bmagents", "train"],
+        [str(ROOT / "batch_agents.py"), "train", "--list"],
+        ["-m", "agents.scripts.train", *DRY_RUN],  # Imports TensorFlow, and starts a worker.
+        ["-um", "agents", "train", "--list"],
+        ["-Bmagents", "train", "--list"],
     ],
 )
 def test_no_file_of_the_current_folder_replaces_a_module(command, tmp_path):
     """Neither in the command nor in workers; `-m` looks for `agents` there before all else."""
     for name in SHADOWS[command[0].startswith("-") :]:
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'a')")
-    arguments = ["--config=default", "--num-envs=1", "--env-backend=process", "--dry-run"]
-    code, lines = run([*command, *arguments], ROOT, cwd=tmp_path)
+    code, lines = run(command, ROOT, cwd=tmp_path)
     assert code == 0, lines
     assert not (tmp_path / "executed").exists()
 

@@ -45,9 +45,13 @@ class Needs(Line):
 class Prose(Line):
     observation_space = spaces.Text(5)
 
+class Buttons(Line):
+    action_space = spaces.Box(0, 5, (2,), int)
+
 gymnasium.register("Line-v0", Line)
 gymnasium.register("Needs-v0", Needs)
 gymnasium.register("Prose-v0", Prose)
+gymnasium.register("Buttons-v0", Buttons)
 gymnasium.register("Graph-v0", lambda: 1 / 0)
 
 number = 3
@@ -91,6 +95,10 @@ EARLY = [
     (["--env=bad_module:"], "env"),
     (["--env=exits:My-v0"], "SystemExit"),
     (["--env=bad_module:Prose-v0"], "Text"),
+    (["--env=bad_module:Prose-v0", "--env-backend=inline"], "Text"),
+    (["--env=bad_module:Prose-v0", "--env-backend=tf"], "agents.tensor_envs.register"),
+    (["--env=bad_module:Buttons-v0"], "int64"),
+    (["--env=bad_module:Buttons-v0", "--env-backend=inline"], "int64"),
     (["--env=bad_module:Needs-v0", *SMALL], "slope"),
     (["--env-kwargs=g"], "env_kwargs"),
     (["--env-kwargs=[1]"], "env_kwargs"),
@@ -125,7 +133,11 @@ EARLY = [
     ([*LINE, "--algorithm=bad_module:Absent"], "Absent"),
     ([*LINE, "--network=bad_module:absent"], "absent"),
     ([*LINE, "--network=natur"], "nature"),
-    (["--env-backend=tf", "--env=Hopper-v5"], "Hopper-v5"),
+    (["--env-backend=tf", "--env=Hopper-v5"], "CartPole-v1"),
+    (["--env-backend=tf", "--info-keys=speed"], "info_keys"),
+    (["--env-backend=envpool", "--env=Pendulun-v1"], "envpool"),
+    (["--recurrent=gru", "--sequence-length=48"], "the longest that does is 64"),
+    (["--logdir=file.yaml/logs"], "not a folder"),
     (["--env=highway-v0"], "my_module:highway-v0"),
     (["--env-kwargs={g:9}"], "with a space after the colon"),
     (["--reset-options={a: {g:9}}"], "with a space after the colon"),
@@ -196,7 +208,8 @@ def name_case(value):
 
 
 @pytest.mark.parametrize(("arguments", "word"), EARLY, ids=name_case)
-def test_train_refuses_without_tensorflow(folder, capsys, arguments, word):
+def test_train_refuses_without_tensorflow(folder, capsys, monkeypatch, arguments, word):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)  # Importing it fails.
     check(train.main, ["--logdir=logs", *arguments], word, capsys)
     assert not (folder / "logs").exists() or list((folder / "logs").iterdir()) == []
 
@@ -208,7 +221,8 @@ def test_train_refuses_and_leaves_no_run_behind(folder, capsys, arguments, word)
 
 
 @pytest.mark.parametrize(("arguments", "word"), VISUALIZE, ids=name_case)
-def test_visualize_refuses(folder, capsys, arguments, word):
+def test_visualize_refuses(folder, capsys, monkeypatch, arguments, word):
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
     check(visualize.main, arguments, word, capsys)
     assert not (folder / "videos").exists()
 

@@ -1,107 +1,21 @@
 """The command: its messages, how it ends, and how it resumes."""
 
 import json
-import os
 import random
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 
 import gymnasium
 import pytest
 
-from agents.command_line.parser import parse_command
-from agents.scripts.train import TrainOptions, main
-from agents.settings.config import Config
-from agents.settings.config_file import load_config
+from agents.scripts.train import main
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from tests.faulty_toys import FaultyEnv
 from tests.scripts.runs import SMALL, assert_equal_runs
 from tests.toys import FORCE, UNBOUNDED, CountingEnv
-
-MY_MODULE = """
-    import gymnasium
-    from gymnasium import spaces
-
-    class Words(gymnasium.Env):
-        observation_space = spaces.Text(5)
-        action_space = spaces.Discrete(2)
-
-    class Buttons(gymnasium.Env):
-        observation_space = spaces.Box(-1, 1, (2,))
-        action_space = spaces.Box(0, 5, (2,), int)
-
-    gymnasium.register("Words-v0", Words)
-    gymnasium.register("Buttons-v0", Buttons)
-    """
-
-
-@pytest.mark.parametrize(
-    ("arguments", "parts"),
-    [
-        (["--config=pendulun"], ["pendulun", "did you mean 'pendulum'"]),
-        (["--config=pendulum", "--learning-rat=1"], ["--learning-rat", "--learning-rate"]),
-        (["--config=pendulum", "--learing_rate=1"], ["--learing_rate", "--learning-rate"]),
-        (["--config=pendulum", "--num-envs=many"], ["num_envs", "integer", "many"]),
-        (["--config=pendulum", "--discount=1.5"], ["discount", "1.5", "from 0 to 1"]),
-        (["--config=pendulum", "--minibatch-size=7"], ["minibatch_size", "7"]),
-        (["--env=Pendulun-v1"], ["Pendulun", "Pendulum"]),
-        (["--env=no_module:MyEnv-v0"], ["no_module"]),
-        (["--network=natur"], ["natur", "did you mean 'nature'"]),
-        (["--recurrent=gru", "--sequence-length=48"], ["sequence_length", "64"]),
-        (["--env-wrappers=my_module:missing"], ["env_wrappers", "my_module"]),
-        (["--env=my_module:Words-v0"], ["Text"]),
-        (["--env=my_module:Words-v0", "--env-backend=inline"], ["Text"]),
-        (["--env=my_module:Buttons-v0"], ["int64"]),
-        (["--env=my_module:Buttons-v0", "--env-backend=inline"], ["int64"]),
-        (["--env=Hopper-v5", "--env-backend=tf"], ["Hopper-v5", "CartPole-v1", "Pendulum-v1"]),
-        (
-            ["--env=my_module:Words-v0", "--env-backend=tf"],
-            ["Words-v0", "agents.tensor_envs.register"],
-        ),
-        (["--env-backend=tf", "--info-keys=speed"], ["info_keys", "tf"]),
-        (["--env=Pendulun-v1", "--env-backend=envpool"], ["envpool"]),
-        (["--logdir=file/logs"], ["--logdir=file/logs", "not a folder"]),
-        (["--timestamp=20260131T120000"], ["--timestamp=20260131T120000"]),
-        (["--timestamp="], ["timestamp"]),
-        (["--config="], ["config"]),
-    ],
-    ids=lambda value: " ".join(value).replace("/", "-"),
-)
-def test_invalid_arguments_end_with_a_short_message(arguments, parts, tmp_path):
-    (tmp_path / "my_module.py").write_text(textwrap.dedent(MY_MODULE))
-    (tmp_path / "file").touch()
-    before = set(tmp_path.rglob("*"))
-    process = subprocess.run(
-        # The interpreter lists what it imports, among what it writes to stderr.
-        [
-            sys.executable,
-            "-X",
-            "importtime",
-            "-m",
-            "agents.scripts.train",
-            "--logdir=logs",
-            *arguments,
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )
-    lines = process.stderr.splitlines()
-    messages = [line for line in lines if not line.startswith("import time:")]
-    assert process.returncode == 2, process.stderr[-2000:]
-    assert len(messages) <= 3
-    assert messages[0].startswith("error: ")
-    for part in parts:
-        assert part in "\n".join(messages)
-    assert process.stdout == ""
-    assert len(lines) > len(messages) + 100
-    assert not any("| tensorflow" in line or "|   tensorflow" in line for line in lines)
-    assert {path for path in tmp_path.rglob("*") if "__pycache__" not in path.parts} == before
 
 
 def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
@@ -284,11 +198,3 @@ def test_the_pendulum_preset_killed_at_any_time_resumes_as_if_it_had_never_stopp
     assert kills
     assert_equal_runs(RunDirectory.of(run), never_stopped)
     assert json.loads(run.joinpath("metrics.jsonl").read_text().splitlines()[-1])["step"] == 40_000
-
-
-@pytest.mark.parametrize("text", ["speed,lap", '["speed", "lap"]', '"speed","lap"'])
-def test_lists_of_names(text):
-    _, overrides = parse_command(
-        TrainOptions, ["--logdir=logs", f"--info-keys={text}"], program="train", settings=Config
-    )
-    assert load_config("default", **overrides).info_keys == ("speed", "lap")

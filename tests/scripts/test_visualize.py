@@ -242,29 +242,23 @@ def test_a_score_that_differs_is_printed(run, tmp_path, capfd):
     assert "but the run's evaluation there gave" in capfd.readouterr().out
 
 
-def errors(arguments, cwd):
-    """Error lines of the command in another process, which must not import TensorFlow."""
-    code = (
-        "import sys; from agents.command_line import reports; from agents.scripts.visualize import main\n"
-        "try: reports.run(main)\n"
-        "finally: assert 'tensorflow' not in sys.modules"
-    )
-    environment = {
-        key: value for key, value in os.environ.items() if key not in ("DISPLAY", "MUJOCO_GL")
-    }
-    process = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=environment,
-    )
-    assert process.returncode == 2, process.stderr
-    assert process.stdout == ""
-    assert process.stderr.startswith("error: ") and len(process.stderr.splitlines()) <= 3, (
-        process.stderr
-    )
-    return process.stderr
+@pytest.fixture
+def errors(monkeypatch, capsys, tmp_path):
+    """Returns the error lines of the command, which must not import TensorFlow."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    for name in ("DISPLAY", "MUJOCO_GL"):
+        monkeypatch.delenv(name, raising=False)
+
+    def errors(arguments):
+        with pytest.raises(SystemExit) as caught:
+            reports.run(main, arguments)
+        printed = capsys.readouterr()
+        assert caught.value.code == 2 and printed.out == "", printed
+        assert printed.err.startswith("error: ") and len(printed.err.splitlines()) <= 3
+        return printed.err
+
+    return errors
 
 
 @pytest.mark.parametrize(
@@ -296,13 +290,13 @@ def errors(arguments, cwd):
         (["--logdir={run}", "--outdir=out", '--env-kwargs={{"h":1}}'], "does not take them: .*'h'"),
     ],
 )
-def test_invalid_arguments_end_with_a_message(run, tmp_path, arguments, message):
+def test_invalid_arguments_end_with_a_message(run, errors, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     (tmp_path / "out").mkdir()
     earlier = tmp_path / "out" / "episode-00.mp4"
     earlier.write_text("a video of the call before")
     given = [argument.format(run=run.path, log=run.path.parent) for argument in arguments]
-    text = errors(given, tmp_path)
+    text = errors(given)
     assert re.search(message, text), text
     assert earlier.exists()
 
@@ -346,10 +340,10 @@ def test_zero_episodes_raise(run, tmp_path):
         visualize(run, tmp_path, episodes=0)
 
 
-def test_a_run_without_checkpoints_ends_with_a_message(tmp_path):
+def test_a_run_without_checkpoints_ends_with_a_message(errors, tmp_path):
     run = RunDirectory(tmp_path / "run")
     run.prepare(load_config("pendulum"))
-    assert "no checkpoint yet" in errors([f"--logdir={run.path}", "--outdir=out"], tmp_path)
+    assert "no checkpoint yet" in errors([f"--logdir={run.path}", "--outdir=out"])
     assert not (tmp_path / "out").exists()
 
 
