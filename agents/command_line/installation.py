@@ -1,4 +1,4 @@
-"""Which distribution provides the package `agents` here, and how its extras are installed.
+"""The distribution that provides the package `agents`, and the installation of its extras.
 
 Others have a package of this name, too: openai-agents, and batch-ppo, whose distribution is `agents`.
 pip mixes packages of one name in one folder, and whichever was installed last replaces the other's
@@ -18,7 +18,7 @@ _HOME = os.path.dirname(_PACKAGE)  # A folder of installed packages, or a checko
 
 
 def install_command(extra: str) -> str:
-    """Returns what to type to install an extra into this Python's environment.
+    """Returns the command that installs an extra into this Python's environment.
 
     An editable installation stays one.
     """
@@ -54,13 +54,13 @@ def check_package(init_file: str | None) -> None:
 
 
 def _is_ours(init_file: str) -> bool:
-    """Whether an `__init__.py` is that of this library, of any version and in any place."""
+    """Returns whether an `__init__.py` is that of this library, of any version and in any place."""
     with open(init_file, "rb") as file:
         return b"agents.command_line.installation" in file.read()
 
 
 def _is_mixed() -> bool:
-    """Whether another distribution has installed files into this library's folder."""
+    """Returns whether another distribution has installed files into this library's folder."""
     from agents.version import __version__
 
     name = f"{DISTRIBUTION.replace('-', '_')}-{__version__}.dist-info"

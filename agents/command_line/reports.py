@@ -1,4 +1,4 @@
-"""What a command prints of errors and warnings, and the code that it exits with."""
+"""Reports of commands: errors, warnings, exit codes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
 
     Args:
       main: A function of the command's arguments.
-      arguments: What follows the command's name; those of this process if None.
+      arguments: The arguments after the command's name; by default this process's.
 
     Raises:
       SystemExit: With the exit code of `report_error`, after any of its errors.

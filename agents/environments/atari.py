@@ -7,8 +7,6 @@ Sources: Mnih et al. 2015, Human-level control through deep reinforcement learni
 
 from __future__ import annotations
 
-from typing import SupportsFloat
-
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -47,7 +45,7 @@ def preprocess(env: Env) -> Env:
         env = FireStart(env)
     env = FrameStackObservation(env, _FRAMES)  # uint8 [4, 84, 84]
     space = spaces.Box(0, 255, (_SIZE, _SIZE, _FRAMES), np.uint8)
-    env = TransformObservation(env, _channels_last, space)  # uint8 [84, 84, 4]
+    env = TransformObservation(env, lambda frames: np.moveaxis(frames, 0, -1), space)  # [84, 84, 4]
     # Videos have one frame per step.
     env.metadata = {**env.metadata, "render_fps": frame_rate / _FRAME_SKIP}
     return env
@@ -55,7 +53,7 @@ def preprocess(env: Env) -> Env:
 
 def sign_of_reward(env: Env) -> Env:
     """Clips rewards to -1, 0 or 1 by their sign, so that the same settings fit all games."""
-    return TransformReward(env, _sign)
+    return TransformReward(env, lambda reward: float(np.sign(float(reward))))
 
 
 class FireStart(gymnasium.Wrapper, RecordConstructorArgs):
@@ -131,12 +129,3 @@ class EpisodicLife(gymnasium.Wrapper, RecordConstructorArgs):
         lost = 0 < info["lives"] < self._lives
         self._lives = info["lives"]
         return observ, reward, terminated or lost, truncated, info
-
-
-def _sign(reward: SupportsFloat) -> float:
-    return float(np.sign(float(reward)))
-
-
-def _channels_last(frames: np.ndarray) -> np.ndarray:
-    """Moves the frame axis: [4, 84, 84] to [84, 84, 4]."""
-    return np.moveaxis(frames, 0, -1)

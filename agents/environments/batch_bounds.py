@@ -58,7 +58,7 @@ class BatchBounds:
         self._all_finite = True
 
     def contain(self, batch: np.ndarray) -> bool:
-        """Whether all elements of a batch [N, ...] are within the bounds."""
+        """Returns whether all elements of a batch [N, ...] are within the bounds."""
         # Positional outputs and comparing bytes take half of the time of `all`.
         if self.all_integers and batch.dtype == self.low.dtype:
             return True

@@ -133,7 +133,7 @@ class DataCheck:
         return arrays, not sizes[0]
 
     def are_in_bounds(self, leaves: Leaves) -> bool:
-        """Whether all observations, leaves [N, ...], are finite and in bounds."""
+        """Returns whether all observations, leaves [N, ...], are finite and in bounds."""
         if len(leaves) == 1:  # The usual case, in which everything else takes as long.
             return self._bounds[0].contain(leaves[0])
         return all(map(BatchBounds.contain, self._bounds, leaves))
@@ -169,7 +169,7 @@ class DataCheck:
 
 
 def are_finite(reward: np.ndarray) -> bool:
-    """Whether all rewards, float64 [N], are finite."""
+    """Returns whether all rewards, float64 [N], are finite."""
     return b"\0" not in np.isfinite(reward).tobytes()  # Half of the time of `all`.
 
 

@@ -31,12 +31,12 @@ class Family:
     module: str = ""
 
     def registers(self, env: str) -> bool:
-        """Whether this family's module has to be imported before the id `env` is registered."""
+        """Returns whether this family's module has to be imported before the id `env` is registered."""
         begins = env.lower().startswith(self.id_prefix.lower())  # Misspelled ids get suggestions.
         return bool(self.module) and begins and self.id_infix in env
 
     def has(self, env: str, entry_point: str) -> bool:
-        """Whether an environment with this id, or else with this entry point, is of the family."""
+        """Returns whether an environment with this id, or else with this entry point, is of the family."""
         named = bool(self.id_prefix or self.id_infix)
         if named and env.startswith(self.id_prefix) and self.id_infix in env:
             return True

@@ -37,8 +37,8 @@ class Finding(NamedTuple):
 
     Attributes:
       is_error: Whether training would stop, or learn something wrong.
-      problem: What was found.
-      advice: What to do.
+      problem: The problem, with its numbers.
+      advice: The change that solves it.
     """
 
     is_error: bool
@@ -47,14 +47,14 @@ class Finding(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What an inspection has seen.
+    """Spaces, random steps and findings of an environment.
 
     Attributes:
       observation_space: The environment's.
       action_space: The environment's.
       time_limit: Steps after which Gymnasium cuts episodes; None for no limit.
-      steps: Random steps; None where the environment returned something that it must not.
-      findings: What to change.
+      steps: Random steps; None if the environment returned invalid data.
+      findings: Problems, errors first.
     """
 
     observation_space: Space
@@ -109,7 +109,7 @@ def inspect_env(
 
 
 def describe(env: str, inspection: Inspection) -> list[str]:
-    """Returns the lines that tell what was seen."""
+    """Returns the lines about spaces and random steps."""
     limit = inspection.time_limit
     lines = [
         env,
@@ -117,10 +117,8 @@ def describe(env: str, inspection: Inspection) -> list[str]:
         f"  actions       {inspection.action_space}",
         f"  time limit    {f'{limit:,} steps' if limit else 'none'}",
     ]
-    return lines + (_describe_steps(inspection.steps) if inspection.steps else [])
-
-
-def _describe_steps(steps: RandomSteps) -> list[str]:
+    if not (steps := inspection.steps):
+        return lines
     reward, lengths = steps.reward, steps.lengths
     ended = f"{len(lengths):,} ended" if lengths else "none ended"
     if lengths:
@@ -129,6 +127,7 @@ def _describe_steps(steps: RandomSteps) -> list[str]:
         ended += f", returns {min(steps.returns):.4g} to {max(steps.returns):.4g}"
     speed = 1 / steps.step_seconds
     return [
+        *lines,
         f"  random steps  {len(reward):,}, rewards {reward.min():.4g} to {reward.max():.4g}",
         f"  episodes      {ended}",
         f"  speed         {speed:,.0f} steps/s, a reset takes {1e3 * steps.reset_seconds:.3g} ms",
@@ -136,7 +135,7 @@ def _describe_steps(steps: RandomSteps) -> list[str]:
 
 
 def describe_findings(findings: Sequence[Finding]) -> list[str]:
-    """Returns the lines that tell what to change."""
+    """Returns the lines about findings."""
     if not findings:
         return ["Nothing to change."]
     lines = []
@@ -168,7 +167,9 @@ def _check_interface(env: Env, reset_options: Options) -> list[Finding]:
             check_env(checked, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # Of its assertions, or of the environment.
             texts.append(" ".join(str(error).split()) or type(error).__name__)
-    texts += [_without_prefix(str(warning.message)) for warning in caught]
+    for warning in caught:  # In yellow.
+        text = str(warning.message).replace("\033[33m", "").replace("\033[0m", "")
+        texts.append(text.removeprefix("WARN: ").strip())
     return [
         Finding(False, f"Gymnasium's checker: {text}", advice)
         for text in dict.fromkeys(texts)
@@ -213,7 +214,7 @@ def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
 
 
 def _episode(env: Env, seed: int) -> Iterator[list[np.ndarray]]:
-    """Yields what the first steps after a seeded reset return: leaves, reward and flags."""
+    """Yields the results of the first steps after a seeded reset: leaves, reward and flags."""
     env.action_space.seed(seed)
     observ, info = env.reset(seed=seed)
     yield [np.array(leaf) for leaf in flatten(env.observation_space, observ)]
@@ -229,18 +230,10 @@ def _episode(env: Env, seed: int) -> Iterator[list[np.ndarray]]:
 def _first_difference(first: list[list[np.ndarray]], second: list[list[np.ndarray]]) -> str:
     """Returns where two episodes differ, as "at step 3"; empty if they do not."""
     for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if not all(map(_equal, one, other)):
+        pairs = zip(one, other, strict=False)
+        if not all(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in pairs):
             return f"at step {index}" if index else "at once"
     return "" if len(first) == len(second) else f"at step {min(len(first), len(second))}"
-
-
-def _equal(one: np.ndarray, other: np.ndarray) -> bool:
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-
-
-def _without_prefix(text: str) -> str:
-    """Returns the text of a warning of Gymnasium without colors and "WARN: "."""
-    return text.replace("\033[33m", "").replace("\033[0m", "").removeprefix("WARN: ").strip()
 
 
 def _check_actions(space: Space) -> list[Finding]:

@@ -51,7 +51,7 @@ class Scale:
 
 
 class RandomSteps(NamedTuple):
-    """What random steps returned.
+    """Statistics of random steps.
 
     Attributes:
       scales: Scales of the observations of steps and resets, by leaf.
@@ -62,7 +62,7 @@ class RandomSteps(NamedTuple):
       reset_seconds: Median time of a reset.
       outside: The first number of each part of observations that was out of bounds, in words that
         begin with "returned".
-      masked: What held action masks: "infos", "observations", or nothing.
+      masked: Place of action masks: "infos", "observations", or empty.
     """
 
     scales: list[Scale]

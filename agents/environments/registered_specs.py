@@ -1,7 +1,7 @@
 """Environments that a process has registered, for the processes that it starts.
 
 Constructors such as `lambda: gymnasium.make("Mine-v0")` work in workers, as they do in processes that
-are forked, although these are new interpreters, in which nobody has registered Mine-v0.
+are forked, although these are new interpreters without Mine-v0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GYMNASIUM = "gymnasium."  # Registers these in any process.
 
 
 class PickledFunction:
-    """A function that is unpickled when it is called, so that those who do not call it import nothing."""
+    """A function that is unpickled when it is called; until then, nothing is imported for it."""
 
     def __init__(self, function: Callable[..., Any]):
         """Pickles a function, by value if it has no name to be imported by."""
@@ -36,7 +36,7 @@ class PickledFunction:
 def dump_registrations() -> list[bytes]:
     """Returns the environments that were registered here, one by one; not Gymnasium's own.
 
-    Those that can't be sent are left out: a constructor that needs one raises in the worker.
+    Environments that can't be pickled are left out: their constructors raise in the worker.
     """
     registrations = []
     for spec in list(gymnasium.registry.values()):

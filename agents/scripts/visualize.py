@@ -25,9 +25,9 @@ from agents.regular_files import write_atomically
 from agents.runtime.keras_settings import check_keras
 from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.seeds import Seeds
-from agents.settings.config import Config
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.checkpoint_files import AVERAGED
+from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory, check_writable
 from agents.types import EnvConstructor, PlainData
 
@@ -124,6 +124,7 @@ def visualize(
         written to, or the policy does not fit the environment.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
     """
+    from agents.analysis.curves import draw_curves
     from agents.deployment.recording import Source, record_film
     from agents.environments.drawing.rendering import RenderingError
 
@@ -135,11 +136,17 @@ def visualize(
     step = int(run.checkpoint(checkpoint).name.rpartition("-")[2])
     # The same one, also where the run goes on.
     checkpoint = AVERAGED if checkpoint == AVERAGED else str(step)
-    outdir = _create(absolute_path(outdir or run.videos))
+    outdir = absolute_path(outdir or run.videos)
+    check_writable(outdir, "--outdir")
+    try:
+        outdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
     source = Source(run, config, env_kwargs or {}, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
-    paths = _video_files(outdir, num_episodes)
+    digits = max(2, len(str(num_episodes - 1)))
+    paths = [outdir / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
     with (
         refusing_modules_in(run.path, run.path.parent),
         stop_signals.interruptible(),
@@ -157,7 +164,8 @@ def visualize(
             scores = _score_episodes(source, checkpoint, seeds, progress)
     report = _report(source, step, checkpoint, seeds, scores, paths)
     write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
-    _draw_curves(run, config, step, outdir / "curves.png")
+    title = f"{config.env} ({run.path.name})"
+    draw_curves(read_metrics(run.metrics_file), outdir / "curves.png", title, marked_step=step)
     return report
 
 
@@ -184,7 +192,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _files(report: dict[str, PlainData], film: bool) -> str:
-    """What was written, in words."""
+    """Returns the written files, in words."""
     num_videos = sum(episode["video"] is not None for episode in report["episodes"])
     if not num_videos:
         return "scores.json and curves.png"
@@ -192,26 +200,11 @@ def _files(report: dict[str, PlainData], film: bool) -> str:
     return f"{videos}, {f'{FILM}, ' if film else ''}scores.json and curves.png"
 
 
-def _create(outdir: Path) -> Path:
-    check_writable(outdir, "--outdir")
-    try:
-        outdir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
-    return outdir
-
-
 def _remove_videos(outdir: Path) -> None:
     """Removes earlier videos, so that no folder mixes two policies."""
     for name in ("episode-*.mp4", "episode-*.unfinished", FILM, "film.unfinished"):
         for path in outdir.glob(name):
             path.unlink()
-
-
-def _video_files(outdir: Path, num_episodes: int) -> list[Path]:
-    """Paths of the videos."""
-    digits = max(2, len(str(num_episodes - 1)))
-    return [outdir / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
 
 
 @contextlib.contextmanager
@@ -314,14 +307,6 @@ def _report(
             for seed, episode_return, length, video in columns
         ],
     }
-
-
-def _draw_curves(run: RunDirectory, config: Config, step: int, path: Path) -> None:
-    from agents.analysis.curves import draw_curves
-    from agents.storage.metrics_file import read_metrics
-
-    title = f"{config.env} ({run.path.name})"
-    draw_curves(read_metrics(run.metrics_file), path, title, marked_step=step)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What an experiment is: its settings, presets, files and command line."""
+"""Settings of an experiment: schema, presets, files."""

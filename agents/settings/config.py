@@ -32,7 +32,7 @@ def _read_number(value: PlainData, kind: object) -> PlainData:
 
     Args:
       value: A value of any setting.
-      kind: The setting's type; values of settings that are no numbers are returned as they are.
+      kind: The setting's type; a value of any other type than a number is returned unchanged.
 
     Raises:
       PydanticCustomError: A boolean was given for a number.
@@ -55,7 +55,7 @@ def _read_number(value: PlainData, kind: object) -> PlainData:
 
 
 def _as_saved(value: PlainData) -> PlainData:
-    """Plain data as saved and loaded: lists for tuples, Python's numbers for NumPy's float64."""
+    """Returns plain data as a file gives it back: lists for tuples, floats for NumPy's float64."""
     if isinstance(value, dict):
         return {key: _as_saved(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -86,7 +86,7 @@ PositiveCoefficient = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Restarts(BaseModel):
-    """How many environments may be restarted; `BatchEnv` takes the same two numbers.
+    """Limit of environment restarts; `BatchEnv` takes the same two numbers.
 
     Attributes:
       limit: Number of restarts within the window; 0 for none.

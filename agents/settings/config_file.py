@@ -105,7 +105,7 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
 
 
 def has_right_checksum(path: Path) -> bool | None:
-    """Whether a file is as `save_config` wrote it; None if it has no checksum.
+    """Returns whether a file is as `save_config` wrote it; None if it has no checksum.
 
     Raises:
       OSError: It can't be read.
@@ -126,7 +126,7 @@ def yaml_text(values: Mapping[str, PlainData]) -> str:
     """Returns plain data as YAML, which `read_mapping` reads."""
     yaml = YAML(typ="safe", pure=True)
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    # Inside of braces ruamel.yaml writes {?x: 1}, which it does not read.
+    # In flow style, ruamel.yaml writes {?x: 1} and can't read it.
     yaml.default_flow_style = False
     yaml.allow_unicode = False  # Some line separators are not read back unless escaped.
     text = io.StringIO()

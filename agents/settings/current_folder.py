@@ -70,7 +70,7 @@ def remember(module: str) -> None:
 
 
 def is_named(module: str) -> bool:
-    """Whether the user has named a module of the current folder, now or earlier."""
+    """Returns whether the user has named a module of the current folder, now or earlier."""
     name = _record(module)
     if name in os.environ.get(NAMED, "").split():
         return True
@@ -80,7 +80,7 @@ def is_named(module: str) -> bool:
 
 
 def contains(module: str) -> bool:
-    """Whether an imported module lies in the current folder itself."""
+    """Returns whether an imported module lies in the current folder itself."""
     spec = getattr(sys.modules.get(_top(module)), "__spec__", None)
     places = [*(spec.submodule_search_locations or ()), spec.origin] if spec else []
     folder = os.path.realpath(_folder or os.curdir)

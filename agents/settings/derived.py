@@ -1,4 +1,4 @@
-"""What follows from settings: sequences, minibatches, devices."""
+"""Values derived from settings: sequences, minibatches, devices."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS_FOR_GPU = 512
 
 
 def device_of(config: Config) -> Literal["cpu", "gpu", "any"]:
-    """What the setting `device` means for the experiment; "any" uses a GPU if there is one."""
+    """Returns the device of an experiment; "any" is a GPU if there is one."""
     if config.device != "auto":
         return config.device
     is_large = max((*config.layers, *config.value_layers), default=0) >= _UNITS_FOR_GPU
@@ -21,18 +21,18 @@ def device_of(config: Config) -> Literal["cpu", "gpu", "any"]:
 
 
 def sequence_length(config: Config) -> int:
-    """Steps of the sequences that a recurrent network learns from, L.
+    """Returns the length L of the sequences for a recurrent network, in steps.
 
-    Divides rollouts and minibatches; by default the greatest common divisor of their lengths.
+    It divides rollouts and minibatches; the default is the greatest common divisor of their lengths.
     """
     return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
 
 
 def elements_per_minibatch(config: Config) -> int:
-    """Number of elements in a minibatch: steps, or sequences of L steps."""
+    """Returns the number of elements in a minibatch: steps, or sequences of L steps."""
     return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
 
 
 def limits_kl(config: Config) -> bool:
-    """Whether the KL divergence of an update ends it, or adapts the learning rate."""
+    """Returns whether the KL divergence of an update ends it, or adapts the learning rate."""
     return config.kl_stop > 0 or config.learning_rate_schedule == "kl"

@@ -151,7 +151,7 @@ def _import(module: str, searches: bool) -> ModuleType:
 
 
 def _is_part(name: str | None, module: str) -> bool:
-    """Whether a name is that of a module, or of a package that it is in."""
+    """Returns whether a name is that of a module, or of a package that it is in."""
     return bool(name) and f"{module}.".startswith(f"{name}.")
 
 
@@ -224,7 +224,7 @@ class _RefusingFinder(importlib.abc.MetaPathFinder):
                     )
 
     def _is_installed(self, path: str, folder: str) -> bool:
-        """Whether a path belongs to what is installed below `folder`."""
+        """Returns whether a path belongs to what is installed below `folder`."""
         return any(_is_inside(root, folder) and _is_inside(path, root) for root in self._installed)
 
 

@@ -39,7 +39,7 @@ class EnvFunction(str):
 
 
 def is_registered(name: str) -> bool:
-    """Whether Gymnasium has an environment with this id, of any version."""
+    """Returns whether Gymnasium has an environment with this id, of any version."""
     gymnasium = sys.modules.get("gymnasium")
     ids = gymnasium.registry if gymnasium else ()
     return any(name in (env, env.rpartition("-v")[0]) for env in ids)

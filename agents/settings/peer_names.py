@@ -1,4 +1,4 @@
-"""What other libraries call settings, and what to use for settings that do not exist here."""
+"""Names of other libraries, and their counterparts here."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ PEER_NAMES = {
     "wrapper_class": "env_wrappers",
 }
 
-# What to do where there is no such setting, by its name in those libraries.
+# Advice for settings of other libraries that do not exist here.
 _ADVICE = {
     "best_model_save_path": "the best checkpoint is always kept; see eval_interval",
     "callback": "in Python, loop over agents.train(...), which yields the score of each evaluation",
@@ -185,7 +185,7 @@ _ADVICE = {
 # Options of the command that trains, and arguments of `agents.train`, which are no settings.
 _TRAIN_ARGUMENTS = ("logdir", "name", "track")
 
-# What to use instead of names that other libraries have in Python, in lower case.
+# Counterparts of Python names of other libraries, in lower case.
 _ATTRIBUTES = {
     "a2c": "see agents.PPO, or agents.Algorithm for one of your own",
     "asyncvectorenv": "see agents.make_batch_env",
@@ -227,7 +227,7 @@ def hint(name: str, known: Collection[str], spelling: Callable[[str], str]) -> s
 
     Args:
       name: The setting, with hyphens or underscores.
-      known: Names of those that exist.
+      known: Names that exist.
       spelling: Formats the name of a setting.
     """
     key = name.lower().replace("-", "_")
@@ -246,7 +246,7 @@ def attribute_hint(name: str, known: Collection[str]) -> str:
 
     Args:
       name: The name.
-      known: Names of those that it has.
+      known: Names that it has.
     """
     if name.lower() in _ATTRIBUTES:
         return f"; {_ATTRIBUTES[name.lower()]}"
@@ -258,7 +258,7 @@ def argument_hint(name: str, known: Collection[str], settings: Collection[str]) 
 
     Args:
       name: The argument.
-      known: Names of those that exist.
+      known: Names that exist.
       settings: Names of settings.
     """
     setting = PEER_NAMES.get(name, name)

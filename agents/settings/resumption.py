@@ -1,4 +1,4 @@
-"""Settings that a run may be resumed with in place of those that it was started with."""
+"""Settings that may change when a run is resumed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from agents.settings.consistency import PYTHON_BACKENDS
 from agents.settings.validation import abbreviate
 from agents.types import PlainData
 
-# None of them changes what is learned from a given step on, but for how far schedules reach and for
-# `reset_options`, in which a curriculum has its levels.
+# They leave the learning from a given step on unchanged, except for the length of schedules and for
+# `reset_options`, which hold the levels of a curriculum.
 CHANGEABLE = frozenset(
     {
         "steps",
@@ -42,7 +42,7 @@ def differences(
     Args:
       started: The settings of a run, by name.
       given: Other settings.
-      changeable: Whether to include those that a run may be resumed with.
+      changeable: Whether to include settings of `CHANGEABLE`.
     """
     names = [name for name in given if name in started and started[name] != given[name]]
     if changeable:
@@ -53,7 +53,7 @@ def differences(
 
 
 def check_resumption(started: Config, given: Config) -> None:
-    """Refuses settings that would make the rest of a run another experiment.
+    """Rejects settings that would make the rest of a run another experiment.
 
     Args:
       started: The settings of the run.

@@ -200,7 +200,7 @@ def test_only_what_training_does_not_bear_is_an_error(arguments, code, problem, 
     except SystemExit as end:
         assert end.code == code
     printed = capsys.readouterr()
-    assert problem in printed.out + printed.err
+    assert problem in printed.out + printed.err and "in a worker process" not in printed.out
     assert ("error: " in printed.out) == (code == 1)
     assert ("error: " in printed.err) == (code == 2)
 
@@ -226,15 +226,6 @@ def test_settings_of_the_environment_count(module, capsys):
     main([f"{module}:Far", '--env-kwargs={"length": 2}', "--max-episode-steps=7"])
     out = capsys.readouterr().out
     assert "time limit    7 steps" in out and "after 2 to 2 steps" in out
-
-
-def test_errors_end_with_exit_code_1(module, capsys):
-    with pytest.raises(SystemExit) as caught:
-        main([f"{module}:Wrong", "--random-steps=10"])
-    assert caught.value.code == 1
-    out = capsys.readouterr().out
-    assert "error: the environment returned nan at [0] in an observation of Box" in out
-    assert "in a worker process" not in out
 
 
 def test_environments_that_workers_cannot_make(module, capsys):

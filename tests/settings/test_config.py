@@ -47,7 +47,9 @@ def test_is_immutable():
         ({"normalize_reward": "false"}, {"normalize_reward": False}),
         ({"layers": [32, 16]}, {"layers": (32, 16)}),
         ({"layers": []}, {"layers": ()}),
+        ({"env": "1e6"}, {"env": "1e6"}),
         ({"env_kwargs": {"range": (0.2, np.float64(1))}}, {"env_kwargs": {"range": [0.2, 1.0]}}),
+        ({"env_kwargs": {"a": ((1,), None)}}, {"env_kwargs": {"a": [[1], None]}}),
     ],
 )
 def test_overrides_are_parsed(overrides, expected):
@@ -79,6 +81,8 @@ def test_unknown_setting_from_python(refused):
         ({"num_envs": 0}, "num_envs: expected an integer from 1 to 65536, got 0"),
         ({"num_envs": 1.5}, "num_envs: expected an integer from 1 to 65536, got 1.5"),
         ({"epochs": True}, "epochs: expected an integer from 1 to 10000, got True"),
+        ({"discount": True}, "discount: expected a number from 0 to 1, got True"),
+        ({"steps": "one"}, "steps: expected an integer from 1 to 1000000000000000, got 'one'"),
         ({"seed": None}, "seed: expected an integer from 0 to 2147483647, got None"),
         (
             {"normalize_reward": "perhaps"},

@@ -1,41 +1,11 @@
-"""Values of settings: numbers, plain data, dictionaries of settings of their own."""
+"""Values of settings as texts, and dictionaries of settings of their own."""
 
-import numpy as np
 import pytest
 
 from agents.command_line import parser
 from agents.settings.config import Config, Restarts
 from agents.settings.config_file import load_config, save_config
 from agents.settings.validation import as_text
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "expected"),
-    [
-        ("steps", "1e6", 1_000_000),
-        ("steps", np.int64(3), 3),
-        ("discount", np.float64(0.5), 0.5),
-        ("normalize_reward", True, True),
-        ("env", "1e6", "1e6"),
-    ],
-)
-def test_values_are_prepared_for_their_setting(name, given, expected):
-    result = getattr(load_config("default", **{name: given}), name)
-    assert result == expected
-    assert type(result) is type(expected)
-
-
-@pytest.mark.parametrize(("name", "value"), [("steps", True), ("discount", True), ("steps", "one")])
-def test_booleans_and_words_are_no_numbers(name, value, refused):
-    [line] = refused("default", **{name: value})
-    assert line.startswith(f"{name}: expected a") and line.endswith(f"got {value!r}")
-
-
-def test_plain_data_is_what_a_file_gives_back():
-    given = {"sizes": (1, (2.0, np.float64(0.5))), "name": "x", "none": None}
-    saved = load_config("default", env_kwargs=given).env_kwargs
-    assert saved == {"sizes": [1, [2.0, 0.5]], "name": "x", "none": None}
-    assert type(saved["sizes"][1][1]) is float
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,10 @@ class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
             if terminated or truncated:
                 self._last = self._draw()
             elif self._steps % self._stride == 0:
-                self._add(self._draw())
+                self._frames.append(self._draw())
+                if len(self._frames) == 2 * FRAMES:
+                    self._frames = self._frames[::2]
+                    self._stride *= 2
         return observ, reward, terminated, truncated, info
 
     def strip(self) -> bytes:
@@ -88,12 +91,6 @@ class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
         file = io.BytesIO()
         image.save(file, "png")
         return file.getvalue()
-
-    def _add(self, frame: Image.Image) -> None:
-        self._frames.append(frame)
-        if len(self._frames) == 2 * FRAMES:
-            self._frames = self._frames[::2]
-            self._stride *= 2
 
     def _draw(self) -> Image.Image:
         frame = Image.fromarray(np.ascontiguousarray(render_frame(self.env)))

@@ -65,7 +65,11 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
         """
         result = self.env.reset(seed=seed, options=options)
         if not self._recorded:
-            self._start_recording()
+            if self._file:
+                self._file.discard()
+            frame = render_frame(self.env)  # uint8 [height, width, 3]
+            self._file = VideoFile(self._path, frame.shape[0], frame.shape[1], self._frame_rate)
+            self._file.write(frame)
         return result
 
     def step(self, action: NestedArray) -> Step:
@@ -88,13 +92,6 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
             self._finish_recording()
         finally:
             super().close()
-
-    def _start_recording(self) -> None:
-        if self._file:
-            self._file.discard()
-        frame = render_frame(self.env)  # uint8 [height, width, 3]
-        self._file = VideoFile(self._path, frame.shape[0], frame.shape[1], self._frame_rate)
-        self._file.write(frame)
 
     def _finish_recording(self) -> None:
         file, self._file = self._file, None

@@ -80,7 +80,7 @@ class RangeNormalize(gymnasium.ObservationWrapper, RecordConstructorArgs):
 
 
 def _should_normalize(space: Space, name: str, enabled: bool | None) -> TypeGuard[spaces.Box]:
-    """Whether RangeNormalize's argument `name` of value `enabled` applies to the space."""
+    """Returns whether RangeNormalize's argument `name` of value `enabled` applies to the space."""
     if enabled is not None and not isinstance(enabled, bool):
         raise ValueError(f"RangeNormalize: {name} must be None, True or False, got {enabled!r}")
     if enabled is False:
