@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
-    print(shellcode(["agents"], shell=parser.parse_args(arguments).shell))
+    print(shellcode(["agents"], True, parser.parse_args(arguments).shell))
 
 
 def complete() -> None:
