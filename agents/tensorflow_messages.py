@@ -9,20 +9,18 @@ import sys
 import tempfile
 from collections.abc import Iterator
 
-# Only errors that end the process: at each start, XLA and CUDA also log what is no error.
-_LEVEL = "3"
-
 # TensorFlow 2.21 writes information in spite of the level while it is imported.
 _INFORMATION = re.compile(rb"I\d{4} |WARNING: All log messages before absl::InitializeLog")
 
 
 @contextlib.contextmanager
 def quiet_tensorflow() -> Iterator[None]:
-    """Suppresses TensorFlow's start-up log lines, unless the user sets TF_CPP_MIN_LOG_LEVEL.
+    """Suppresses TensorFlow's start-up log lines, unless the user sets TF_CPP_MIN_LOG_LEVEL=0.
 
     Other lines on stderr appear at the end.
     """
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", _LEVEL) != _LEVEL:
+    # Only fatal errors: at each start, XLA and CUDA log errors that are none.
+    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
         yield
         return
     with contextlib.ExitStack() as stack:

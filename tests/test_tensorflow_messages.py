@@ -78,7 +78,7 @@ def test_messages_before_an_exception_are_written(capfd):
     assert capfd.readouterr().err == "why it failed\nafterwards\n"
 
 
-def test_users_who_set_a_level_see_all_of_it(capfd, monkeypatch):
+def test_users_who_ask_for_information_see_it(capfd, monkeypatch):
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     with quiet_tensorflow():
         os.write(2, START_UP_MESSAGES[1].encode())
