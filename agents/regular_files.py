@@ -1,7 +1,7 @@
 """Regular files: read and written without following links, and replaced atomically.
 
 A run's folder may come from somebody else. Whatever it holds, nothing outside of it is written, and
-no pipe or device makes a command wait, nor does a file that seems to hold terabytes.
+no pipe or device makes a command wait.
 """
 
 from __future__ import annotations
@@ -14,12 +14,9 @@ from agents.errors import UsageError
 
 UNFINISHED = ".unfinished"  # The suffix of a file until it is complete.
 
-# Files are written without holes; tools that copy them may leave out zeros.
-_MAX_HOLE_BYTES = 2**26
-
 
 def check_regular(path: Path, in_place: bool = False) -> None:
-    """Refuses a link, pipe, device, folder or sparse file where a regular file is expected.
+    """Refuses a link, pipe, device or folder where a regular file is expected.
 
     Args:
       path: A file, which may be missing.
@@ -133,29 +130,6 @@ def _refuse_others(path: Path, status: os.stat_result, in_place: bool) -> None:
             f"{path} has another hard link, whose content would change with it\n"
             "replace it with a copy to proceed"
         )
-    # File systems that compress, and some network ones, report less than the size without holes.
-    if status.st_size - 512 * status.st_blocks > _MAX_HOLE_BYTES and _is_sparse(path):
-        raise UsageError(
-            f"{path} is a sparse file: {status.st_size:,} bytes, hardly any of which is on the disk\n"
-            "remove it to proceed"
-        )
-
-
-def _is_sparse(path: Path) -> bool:
-    """Whether a regular file has large holes: zeros that take no space on the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        end, position, holes = os.fstat(descriptor).st_size, 0, 0
-        while holes <= _MAX_HOLE_BYTES and position < end:
-            hole = os.lseek(descriptor, position, os.SEEK_HOLE)
-            try:
-                position = os.lseek(descriptor, hole, os.SEEK_DATA)
-            except OSError:  # There is no more data.
-                position = end
-            holes += position - hole
-    finally:
-        os.close(descriptor)
-    return holes > _MAX_HOLE_BYTES
 
 
 def _kind(status: os.stat_result) -> str:

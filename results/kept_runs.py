@@ -30,7 +30,7 @@ def keep(run: Run, folder: Path) -> bool:
 
     Args:
       run: A finished run.
-      folder: The run's folder to be: configuration, spaces, evaluations, weights.
+      folder: The run's folder to be: configuration, evaluations, weights with the spaces.
 
     Returns:
       Whether the weights are small enough; otherwise there is no folder.
@@ -44,10 +44,9 @@ def keep(run: Run, folder: Path) -> bool:
     if sum(value.nbytes for value in values.values()) > MAX_BYTES:
         return False
     folder.mkdir(parents=True)
-    for path in (source.config_file, source.spaces_file):
-        shutil.copy(path, folder)
+    shutil.copy(source.config_file, folder)
     lines = source.metrics_file.read_text().splitlines(keepends=True)
     kept.metrics_file.write_text("".join(line for line in lines if "eval/return_mean" in line))
     step, record = int(checkpoint.name.rpartition("-")[2]), newest_record(source.checkpoints)
-    write(kept.checkpoints, step, values, best=False, record=record or None)
+    write(kept.checkpoints, step, values, best=False, record=record)
     return True

@@ -77,16 +77,3 @@ def test_writing_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(OSError):
         write_atomically(tmp_path / "folder", b"mine")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
-
-
-def test_sparse_files_are_refused(tmp_path):
-    path = tmp_path / "sparse"
-    with path.open("wb") as file:
-        for position in (0, 2**20, 10**11):  # Data between the holes.
-            file.seek(position)
-            file.write(b"data")
-    for check in (check_regular, lambda path: open_regular(path, os.O_RDONLY)):
-        with pytest.raises(UsageError, match="a sparse file: 100,000,000,004 bytes"):
-            check(path)
-    os.truncate(path, 2**24)  # A copy may leave out zeros.
-    check_regular(path)

@@ -1,71 +1,34 @@
-"""Spaces as JSON, in a form that people read: written into runs and exported policies."""
+"""Spaces as JSON, in a form that people read: in checkpoints, runs and exported policies."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
 
-from agents.errors import UnsupportedSpaceError, UsageError
-from agents.regular_files import read_regular, write_atomically
-from agents.settings.validation import abbreviate
+from agents.errors import UnsupportedSpaceError
+from agents.regular_files import write_atomically
 from agents.spaces import Bound, leaf_spaces
 
 if TYPE_CHECKING:
     from agents.types import PlainData, Space
 
-# Bytes of a file, and of an element of its spaces: a damaged one must not fill the memory.
-_MAX_FILE_BYTES = 2**25
+# Of an element of a space: a damaged one must not fill the memory.
 _MAX_BYTES = 2**27
 
 
 def save_spaces(path: Path, observation_space: Space, action_space: Space) -> None:
-    """Writes the spaces of an environment into a file, with a checksum, unless it holds them.
+    """Writes the spaces of an environment into a file, for people and other programs.
 
     Raises:
       OSError: It can't be written.
     """
     data = spaces_to_json(observation_space, action_space)
-    data["sha256"] = _checksum(data)
-    content = (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
-    if not path.exists() or read_regular(path, _MAX_FILE_BYTES) != content:
-        write_atomically(path, content)
-
-
-def load_spaces(path: Path, recorded: Mapping[str, PlainData] | None = None) -> tuple[Space, Space]:
-    """Returns the observation space and the action space in a file of `save_spaces`.
-
-    Args:
-      path: The file. If it is missing, the recorded spaces are returned.
-      recorded: The spaces in a checkpoint, as `spaces_to_json` returns them; None without any.
-
-    Raises:
-      FileNotFoundError: There is no such file, and nothing is recorded.
-      UsageError: It is no regular file, too large, damaged, or differs from the checkpoint.
-    """
-    try:
-        text: bytes | str = read_regular(path, _MAX_FILE_BYTES)
-    except FileNotFoundError:
-        if not recorded:
-            raise
-        text = json.dumps(recorded)
-    try:
-        data = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
-        for name in ("observation_space", "action_space"):
-            if recorded and json.dumps(recorded[name]) != json.dumps(data[name]):
-                raise ValueError(_difference(name, data[name], recorded[name]))
-        if data.pop("sha256", None) not in (None, _checksum(data)):
-            raise ValueError("its checksum is wrong")
-        return space_from_json(data["observation_space"]), space_from_json(data["action_space"])
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise UsageError(f"{path} is damaged ({reason}); expected the spaces of a run") from None
+    write_atomically(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
 
 
 def spaces_to_json(observation_space: Space, action_space: Space) -> dict[str, PlainData]:
@@ -74,30 +37,6 @@ def spaces_to_json(observation_space: Space, action_space: Space) -> dict[str, P
         "observation_space": space_to_json(observation_space),
         "action_space": space_to_json(action_space),
     }
-
-
-def _difference(name: str, found: PlainData, recorded: PlainData) -> str:
-    """Says where two spaces differ: "action_space.high is 3.0, in the checkpoint 2.0"."""
-    if isinstance(found, dict) and isinstance(recorded, dict) and found.keys() == recorded.keys():
-        for key, value in found.items():
-            if json.dumps(value) != json.dumps(recorded[key]):
-                return _difference(f"{name}.{key}", value, recorded[key])
-    return f"{name} is {abbreviate(found)}, in the checkpoint {abbreviate(recorded)}"
-
-
-def _checksum(data: PlainData) -> str:
-    return hashlib.sha256(json.dumps(data).encode()).hexdigest()
-
-
-def _distinct(pairs: list[tuple[str, PlainData]]) -> dict[str, PlainData]:
-    """Returns an object of JSON; of equal keys Python would take the last one."""
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError("a key is there twice")
-    return dict(pairs)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
 
 
 def space_to_json(space: Space) -> PlainData:

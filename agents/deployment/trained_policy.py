@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from agents.backends.backend import make_backend
 from agents.deployment.policy_function import PolicyFunction
-from agents.deployment.space_json import load_spaces
+from agents.deployment.space_json import space_from_json
 from agents.environments.data_check import DataCheck, DataError
 from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
@@ -22,7 +21,7 @@ from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, pack
 from agents.storage.checkpoint import restore
-from agents.storage.checkpoint_files import AVERAGED, find_files
+from agents.storage.checkpoint_files import AVERAGED
 from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
@@ -243,9 +242,8 @@ def restore_policy(
     with refusing_modules_in(run.path, run.path.parent):
         check_entry_points(config)
     path = run.checkpoint(checkpoint)
-    for file in find_files(path.parent):
-        if file.path.with_suffix("") == path:
-            check_size(observation_space, action_space, config, file.num_bytes)
+    num_bytes = path.with_suffix(".npz").stat().st_size
+    check_size(observation_space, action_space, config, num_bytes)
     policy = Policy(observation_space, action_space, config)
     is_averaged = checkpoint == AVERAGED
     variables = averaged_variables(policy) if is_averaged else policy.variables()
@@ -254,23 +252,21 @@ def restore_policy(
 
 
 def run_spaces(run: RunDirectory) -> tuple[Space, Space]:
-    """Returns the observation space and the action space of a run's environments.
-
-    An environment is created, and closed, only for a run that has not written its spaces.
+    """Returns the observation space and the action space in the run's newest checkpoint.
 
     Raises:
-      UsageError: The file of spaces is damaged, or missing and the environment can't be created.
+      UsageError: There is no checkpoint, or its spaces are damaged.
     """
+    recorded = run.record("spaces")
+    if not recorded:
+        run.checkpoint("last")  # Says so if there is none.
     try:
-        return load_spaces(run.spaces_file, run.record("spaces"))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise UsageError(f"can't read {run.spaces_file} ({error.strerror})") from None
-    with refusing_modules_in(run.path, run.path.parent):
-        backend = make_backend(run.load_config())
-        with contextlib.closing(backend.make(backend.check(), 1)) as envs:
-            return single_spaces(envs)
+        names = ("observation_space", "action_space")
+        observation_space, action_space = (space_from_json(recorded[name]) for name in names)
+    except (KeyError, RecursionError, ValueError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UsageError(f"{run.checkpoints}: the spaces are damaged ({reason})") from None
+    return observation_space, action_space
 
 
 def single_spaces(envs: VectorEnv | InGraphEnv) -> tuple[Space, Space]:

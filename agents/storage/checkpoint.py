@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from agents.errors import NonFiniteError, UsageError
-from agents.storage.checkpoint_archive import Content, DamagedError
 from agents.storage.checkpoint_files import (
     CheckpointFile,
+    Content,
+    DamagedError,
     find_files,
-    is_used,
     newest_intact,
     read,
     write,
@@ -25,9 +25,6 @@ from agents.types import PlainData
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-# More than a checkpoint has besides the values of its variables; reading as much takes moments.
-MAX_EXTRA_BYTES = 2**26
 
 
 class Checkpoints:
@@ -42,7 +39,7 @@ class Checkpoints:
         self,
         folder: Path,
         variables: dict[str, tf.Variable],
-        record: PlainData = None,
+        record: Mapping[str, PlainData] | None = None,
         check_in_place: Callable[[], None] = lambda: None,
     ):
         """Initializes the checkpoints; neither reads nor writes files.
@@ -107,13 +104,10 @@ class Checkpoints:
         Raises:
           UsageError: It does not fit the variables, or none is intact.
         """
-        candidates = find_files(self._folder)
-        sizes = {name: variable.numpy().nbytes for name, variable in self._variables.items()}
-        max_bytes = sum(sizes.values()) + MAX_EXTRA_BYTES
-        found = newest_intact(self._folder, candidates, sizes, max_bytes)
+        found = newest_intact(self._folder, _sizes(self._variables))
         if found:
             _assign(*found, self._variables, are_all=True)
-        elif required or is_used(self._folder):
+        elif required or find_files(self._folder):
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
                 "to do that, start a new run, without --timestamp"
@@ -134,9 +128,8 @@ def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
     files = [file for file in find_files(path.parent) if file.path.with_suffix("") == path]
     if not files:
         raise UsageError(f"the checkpoint {path} is missing")
-    sizes = {name: variable.numpy().nbytes for name, variable in variables.items()}
     try:
-        content = read(files[0], {}, sizes)
+        content = read(files[0], _sizes(variables))
     except DamagedError as error:
         raise UsageError(f"the checkpoint {path} is damaged: {error}") from None
     _assign(files[0], content, variables, are_all=False)
@@ -148,6 +141,11 @@ def fingerprint(variables: Mapping[str, tf.Variable | np.ndarray]) -> str:
     for name in sorted(variables):
         digest.update(name.encode() + np.asarray(variables[name]).tobytes())
     return digest.hexdigest()
+
+
+def _sizes(variables: Mapping[str, tf.Variable]) -> dict[str, int]:
+    """Returns the bytes of variables by name."""
+    return {name: variable.numpy().nbytes for name, variable in variables.items()}
 
 
 def _assign(
@@ -174,7 +172,8 @@ def _assign(
     for name, variable in variables.items():
         now = variable.numpy()
         array = content.arrays.get(name)
-        if not reasons and (array is None or not _fits(array, now)):
+        fits = array is not None and (array.shape, array.dtype) == (now.shape, _storable(now).dtype)
+        if not reasons and not fits:
             reasons.append(f"its {name} is not {now.dtype}{list(now.shape)}")
     if reasons:
         raise UsageError(
@@ -182,10 +181,7 @@ def _assign(
             + "\n".join(reasons)
         )
     for name, variable in variables.items():
-        now, array = variable.numpy(), content.arrays[name]
-        variable.assign(
-            array.astype(now.dtype) if _is_narrower(array, now) else array.view(now.dtype)
-        )
+        variable.assign(content.arrays[name].view(variable.numpy().dtype))
 
 
 def _group(name: str) -> str:
@@ -202,18 +198,6 @@ def _storable(array: np.ndarray) -> np.ndarray:
     """Returns the array, C-contiguous; types that NumPy has no name for, as bits."""
     array = np.ascontiguousarray(array).reshape(array.shape)
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
-
-
-def _fits(array: np.ndarray, now: np.ndarray) -> bool:
-    """Whether an array that was read has the shape of a variable, and its type or a narrower one."""
-    return array.shape == now.shape and (
-        array.dtype == _storable(now).dtype or _is_narrower(array, now)
-    )
-
-
-def _is_narrower(array: np.ndarray, now: np.ndarray) -> bool:
-    """Whether an array is float32 where older versions had what is float64 now."""
-    return array.dtype == np.float32 and now.dtype == np.float64
 
 
 def _check_finite(name: str, value: np.ndarray, step: int) -> None:

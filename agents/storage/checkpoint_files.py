@@ -1,8 +1,8 @@
-"""Checkpoint files: written completely or not at all, listed with checksums, verified when read.
+"""Checkpoint files: written completely or not at all, and verified when they are read.
 
-A checkpoint is a file `step-<N>.npz` of arrays by name, not compressed. `manifest.json` lists sizes
-and checksums. Nothing in them can be executed, and no TensorFlow is needed, except for checkpoints
-of earlier versions, which TensorFlow wrote (`step-<N>.index` and `step-<N>.data-...`).
+A checkpoint is a file `step-<N>.npz` of arrays by name, not compressed, which NumPy reads. It also
+holds a record of its run, `@run.json`: settings and spaces. Its last bytes are a checksum of all
+others. Nothing in it can be executed, and no TensorFlow is needed.
 """
 
 from __future__ import annotations
@@ -11,128 +11,98 @@ import contextlib
 import hashlib
 import io
 import json
-import math
 import os
 import re
+import sys
 import warnings
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 import numpy as np
 
 from agents.errors import UsageError
-from agents.regular_files import (
-    check_folder,
-    check_regular,
-    open_regular,
-    read_regular,
-    sync_folder,
-    write_atomically,
-)
-from agents.storage.checkpoint_archive import (
-    CheckpointReader,
-    Content,
-    DamagedError,
-    decode,
-    encode,
-    read_record,
-)
+from agents.regular_files import check_folder, open_regular, sync_folder, write_atomically
 from agents.types import PlainData
 
 KEPT = 5  # The last ones.
 KEPT_EARLIER = 5  # Of those before, spread over the training.
 AVERAGED = "averaged"  # The averaged weights in the last checkpoint.
 BEST = "best"  # The folder of the best checkpoint, in that of the others.
-MANIFEST = "manifest.json"
-MAX_MANIFEST_BYTES = 100_000
 MAX_RECORDS = 20  # Checkpoints in which a record is looked for.
+MAX_BYTES = 2**34  # Of a file, so that one that seems to hold terabytes takes no hours to read.
 
-_FILE = re.compile(r"step-(\d{1,18})(\.npz|\.index)")
-_LISTED = re.compile(rf"(?:{BEST}/)?step-\d{{1,18}}\.npz")
-_TENSORFLOW_VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+_FILE = re.compile(r"step-(\d{1,18})\.npz")
+_MAX_HEADER_BYTES = 20_000  # Of an array.
+_MAX_LIST_BYTES = 2**20  # Of an archive's list of members, which have a hundred bytes each.
+_MAX_RECORD_BYTES = 2**25
+_STEP, _RECORD = "@step.npy", "@run.json"  # Names of variables are quoted and have no @.
+_DIGEST_BYTES = 64  # In hexadecimal, which looks like no part of an archive.
+
+
+class DamagedError(Exception):
+    """A checkpoint is damaged; the message says how."""
 
 
 class CheckpointFile(NamedTuple):
-    """A checkpoint, which may be damaged or missing.
+    """A checkpoint, which may be damaged.
 
     Attributes:
       folder: The folder that it is in.
       step: The environment step in its name.
-      suffix: `.npz`, or `.index` of a checkpoint that TensorFlow wrote.
       is_best: Whether it is the best one rather than one of the last ones.
     """
 
     folder: Path
     step: int
-    suffix: str
     is_best: bool
 
     @property
     def path(self) -> Path:
-        """The file; of a checkpoint that TensorFlow wrote, the index."""
-        return self.folder / f"step-{self.step}{self.suffix}"
+        """The file."""
+        return self.folder / f"step-{self.step}.npz"
 
     @property
-    def num_bytes(self) -> int:
-        """Size of the file, or of all files of a checkpoint that TensorFlow wrote."""
-        return sum(path.stat().st_size for path in self.folder.glob(f"{self.path.stem}.*"))
-
-    @property
-    def listed_name(self) -> str:
-        """Its name in the manifest."""
+    def name(self) -> str:
+        """The path in the run's folder of checkpoints."""
         return f"{BEST}/{self.path.name}" if self.is_best else self.path.name
 
 
-class Checksum(NamedTuple):
-    """Size in bytes and SHA-256 in hexadecimal of a file."""
+class Content(NamedTuple):
+    """Content of a checkpoint: the names of all arrays, and the arrays that were asked for."""
 
-    num_bytes: int
-    sha256: str
+    names: frozenset[str]
+    arrays: dict[str, np.ndarray]
 
 
-Manifest = dict[str, Checksum]  # By name, relative to the folder of the manifest.
+class _Reader(io.BufferedReader):
+    """Reads a file.
+
+    Attributes:
+      limit: The largest number of bytes to read at once.
+    """
+
+    limit = sys.maxsize
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Reads at most `size` bytes, all that is left if negative."""
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        if (left if size is None or size < 0 else min(size, left)) > self.limit:
+            raise DamagedError("it has too many arrays")
+        return super().read(size)
 
 
 def find_files(folder: Path) -> list[CheckpointFile]:
     """Finds the checkpoints in a folder, the last ones before the best, each newest first."""
     found = []
     for is_best, where in ((False, folder), (True, folder / BEST)):
-        if not check_folder(where):
-            continue
-        names = filter(None, map(_FILE.fullmatch, os.listdir(where)))
-        files = [CheckpointFile(where, int(name[1]), name[2], is_best) for name in names]
-        found += sorted(files, key=lambda file: (file.step, file.suffix), reverse=True)
+        if check_folder(where):
+            names = filter(None, map(_FILE.fullmatch, os.listdir(where)))
+            files = [CheckpointFile(where, int(name[1]), is_best) for name in names]
+            found += sorted(files, key=lambda file: file.step, reverse=True)
     return found
-
-
-def read_manifest(folder: Path) -> Manifest | None:
-    """Reads the manifest of a folder of checkpoints; None if it is missing or damaged."""
-    check_regular(folder / MANIFEST)
-    try:
-        content = json.loads(read_regular(folder / MANIFEST, MAX_MANIFEST_BYTES))
-        manifest = {name: Checksum(*entry) for name, entry in content["checkpoints"].items()}
-    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        return None
-    for name, (num_bytes, sha256) in manifest.items():
-        if not (_LISTED.fullmatch(name) and isinstance(num_bytes, int) and isinstance(sha256, str)):
-            return None
-    return manifest
-
-
-def is_used(folder: Path, best: bool = True) -> bool:
-    """Whether a checkpoint was ever saved in a folder, even if it is damaged or missing now.
-
-    Args:
-      folder: The folder of checkpoints.
-      best: Whether best ones count.
-    """
-    if any(best or not file.is_best for file in find_files(folder)):
-        return True
-    manifest = read_manifest(folder)
-    if manifest is None:
-        return (folder / MANIFEST).exists()
-    return any(best or "/" not in name for name in manifest)
 
 
 def write(
@@ -140,33 +110,32 @@ def write(
     step: int,
     values: Mapping[str, np.ndarray],
     best: bool,
-    record: PlainData = None,
+    record: Mapping[str, PlainData] | None = None,
 ) -> None:
-    """Writes and lists a checkpoint, then removes those that it replaces; see `encode`.
+    """Writes a checkpoint, then removes those that it replaces.
+
+    Args:
+      folder: The folder of checkpoints.
+      step: The environment step that names it.
+      values: Arrays by name.
+      best: Whether it replaces the best so far rather than the oldest of the last.
+      record: Settings and spaces of the run, see `newest_record`.
 
     Raises:
       OSError: It can't be written, as on a full disk; earlier checkpoints are still there.
     """
-    file = CheckpointFile(folder / BEST if best else folder, step, ".npz", best)
+    file = CheckpointFile(folder / BEST if best else folder, step, best)
     folder.mkdir(exist_ok=True)  # Not the run's folder: it may have been moved.
     file.folder.mkdir(exist_ok=True)
-    manifest = read_manifest(folder) or {}
-    if manifest.pop(file.listed_name, None):
-        # A crash between two writes must not leave a checksum of what was replaced.
-        _write_manifest(folder, manifest)
-    data = encode(step, values, record)
-    write_atomically(file.path, data)
-    kept = [other for other in find_files(folder) if other.is_best != best]
+    write_atomically(file.path, encode(step, values, record))
+    same = [other for other in find_files(folder) if other.is_best == best]
     # Later steps than this one are left of a run that was resumed from before them.
-    same = [other for other in find_files(folder) if other.is_best == best and other.step <= step]
-    kept += same[:1] if best else _thinned(same)
-    names = {other.listed_name for other in kept}
-    manifest = {name: checksum for name, checksum in manifest.items() if name in names}
-    manifest[file.listed_name] = Checksum(len(data), hashlib.sha256(data).hexdigest())
-    _write_manifest(folder, manifest)
-    for other in find_files(folder):
+    earlier = [other for other in same if other.step <= step]
+    kept = earlier[:1] if best else _thinned(earlier)
+    for other in same:
         if other not in kept:
-            _remove(other)
+            other.path.unlink()
+    sync_folder(file.folder)
 
 
 def spread(steps: Sequence[int], number: int) -> list[int]:
@@ -179,33 +148,52 @@ def spread(steps: Sequence[int], number: int) -> list[int]:
     return chosen
 
 
-def read(
-    file: CheckpointFile,
-    manifest: Manifest,
-    sizes: Mapping[str, int] | None = None,
-    max_bytes: int | None = None,
-) -> Content:
+def _thinned(files: list[CheckpointFile]) -> list[CheckpointFile]:
+    """Returns those to keep of checkpoints, newest first: the last ones and some before."""
+    earlier = sorted(file.step for file in files[KEPT - 1 :])  # With the oldest of the last ones.
+    chosen = spread(earlier, KEPT_EARLIER + 1)
+    return files[:KEPT] + [file for file in files[KEPT:] if file.step in chosen]
+
+
+def encode(
+    step: int, values: Mapping[str, np.ndarray], record: Mapping[str, PlainData] | None = None
+) -> bytes:
+    """Returns the content of a checkpoint's file; equal values give equal bytes."""
+    members = {
+        _RECORD: json.dumps(record or {}, allow_nan=False).encode(),
+        _STEP: _npy(np.array(step)),
+    }
+    members |= {_member(name): _npy(array) for name, array in values.items()}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name), data)  # Without the time of day.
+        archive.comment = bytes(_DIGEST_BYTES)
+    data = file.getvalue()[:-_DIGEST_BYTES]
+    return data + hashlib.sha256(data).hexdigest().encode()
+
+
+def _npy(array: np.ndarray) -> bytes:
+    data = io.BytesIO()
+    np.lib.format.write_array(data, array, version=(1, 0), allow_pickle=False)
+    return data.getvalue()
+
+
+def read(file: CheckpointFile, sizes: Mapping[str, int] | None = None) -> Content:
     """Verifies that a checkpoint is as it was written, and reads some of its arrays.
 
     Args:
       file: The checkpoint.
-      manifest: The sizes and checksums of checkpoints; those in the file are checked, too.
       sizes: Names of the arrays to read, with their bytes; larger ones are left out.
-      max_bytes: Bytes of a file that it may have, by default any number.
 
     Raises:
       DamagedError: It is not as it was written, or is missing.
-      UsageError: It is a link, pipe, device or folder, or too large.
+      UsageError: It is a link, pipe, device or folder.
     """
-    check_regular(file.path)
     try:
-        if file.suffix == ".index":
-            return _read_tensorflow(file.path, sizes or {})
-        with CheckpointReader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
-            checksum = manifest.get(file.listed_name)
-            _check_size(opened, file.path, checksum, max_bytes)
-            _check_sum(opened, checksum)
-            return decode(opened, file.step, sizes or {})
+        with _opened(file) as opened:
+            _check_digest(opened)
+            return _decode(opened, file.step, sizes or {})
     except UsageError:
         raise
     except FileNotFoundError:
@@ -216,142 +204,122 @@ def read(
 
 
 def newest_record(folder: Path) -> dict[str, PlainData]:
-    """Returns what the newest checkpoint that can be read says of its run; empty if none does."""
+    """Returns settings and spaces in the newest checkpoint that can be read; empty without any.
+
+    Nothing else of the file is verified, which may be large.
+    """
     for file in find_files(folder)[:MAX_RECORDS]:
-        with contextlib.suppress(Exception):  # Damage makes the library raise errors of any type.
-            with CheckpointReader(io.FileIO(open_regular(file.path, os.O_RDONLY))) as opened:
-                record = read_record(opened)
-            if isinstance(record, dict):
-                return record
+        with contextlib.suppress(Exception):  # As in `read`.
+            with _opened(file) as opened, _archive(opened) as archive:
+                member = archive.getinfo(_RECORD)
+                if member.file_size <= _MAX_RECORD_BYTES:
+                    return dict(json.loads(_read_member(archive, member)))
     return {}
 
 
 def newest_intact(
-    folder: Path,
-    candidates: list[CheckpointFile],
-    sizes: Mapping[str, int] | None = None,
-    max_bytes: int | None = None,
+    folder: Path, sizes: Mapping[str, int] | None = None
 ) -> tuple[CheckpointFile, Content] | None:
-    """Returns the first checkpoint that is intact, and its content; warns of those skipped.
+    """Returns the last intact checkpoint, or else the best, and its content; None without any.
+
+    Warns about those that are skipped.
 
     Args:
       folder: The folder of checkpoints.
-      candidates: Some of them, in order of preference, see `find_files`.
       sizes: See `read`.
-      max_bytes: See `read`.
     """
-    manifest = checksums(folder)
     skipped = []
-    listed = {file.listed_name for file in candidates}
-    missing = [name for name in manifest if name not in listed]
-    for file in candidates:
+    for file in find_files(folder):
         try:
-            content = read(file, manifest, sizes, max_bytes)
+            content = read(file, sizes)
         except DamagedError as error:
-            skipped.append(f"{file.listed_name} ({error})")
+            skipped.append(f"{file.name} ({error})")
             continue
-        newer = [name for name in missing if "/" not in name and _step(name) > file.step]
-        skipped += [f"{name} (missing)" for name in newer]
         if skipped:
             warnings.warn(
                 f"damaged checkpoints in {folder} are skipped: {', '.join(skipped)}; "
-                f"{file.listed_name} is used instead",
+                f"{file.name} is used instead",
                 stacklevel=2,
             )
         return file, content
-    if skipped or missing:
-        warnings.warn(
-            f"no checkpoint in {folder} is intact: "
-            + ", ".join([*skipped, *(f"{name} (missing)" for name in missing)]),
-            stacklevel=2,
-        )
+    if skipped:
+        warnings.warn(f"no checkpoint in {folder} is intact: {', '.join(skipped)}", stacklevel=2)
     return None
 
 
-def checksums(folder: Path) -> Manifest:
-    """Returns the manifest; warns if it should be there and is not."""
-    manifest = read_manifest(folder)
-    if manifest is None and any(file.suffix == ".npz" for file in find_files(folder)):
-        warnings.warn(
-            f"{folder / MANIFEST} is missing or damaged; checkpoints are verified by the checksums "
-            "inside of them",
-            stacklevel=2,
-        )
-    return manifest or {}
+def _opened(file: CheckpointFile) -> _Reader:
+    return _Reader(io.FileIO(open_regular(file.path, os.O_RDONLY)))
 
 
-def _thinned(files: list[CheckpointFile]) -> list[CheckpointFile]:
-    """Returns those to keep of checkpoints, newest first: the last ones and some before."""
-    last = files[:KEPT]
-    earlier = sorted({file.step for file in files[KEPT - 1 :]})  # With the oldest of the last ones.
-    chosen = spread(earlier, KEPT_EARLIER + 1)
-    return last + [file for file in files[KEPT:] if file.step in chosen]
-
-
-def _write_manifest(folder: Path, manifest: Manifest) -> None:
-    content = {"checkpoints": manifest}
-    write_atomically(folder / MANIFEST, json.dumps(content, indent=1).encode())
-
-
-def _step(name: str) -> int:
-    return int(name.rpartition("-")[2].partition(".")[0])
-
-
-def _remove(file: CheckpointFile) -> None:
-    file.path.unlink(missing_ok=True)
-    if file.suffix == ".index":
-        for data in file.folder.glob(f"step-{file.step}.data-*"):
-            data.unlink()
-        if not any(file.folder.glob("step-*.index")):
-            (file.folder / "checkpoint").unlink(missing_ok=True)  # TensorFlow's list of them.
-    sync_folder(file.folder)
-
-
-def _check_size(
-    file: CheckpointReader, path: Path, checksum: Checksum | None, max_bytes: int | None
-) -> None:
-    size = os.fstat(file.fileno()).st_size
-    if checksum and size != checksum.num_bytes:
-        raise DamagedError(f"{size} bytes instead of {checksum.num_bytes}")
-    if max_bytes is not None and size > max_bytes:
-        raise UsageError(
-            f"the checkpoint {path} does not fit the configuration: it has {size:,} bytes, "
-            f"expected at most {max_bytes:,}"
-        )
-
-
-def _check_sum(file: CheckpointReader, checksum: Checksum | None) -> None:
-    if checksum is None:
-        return
+def _check_digest(file: _Reader) -> None:
+    """Compares the last bytes of a file with the SHA-256 of all before."""
+    left = os.fstat(file.fileno()).st_size - _DIGEST_BYTES
+    if not 0 < left < MAX_BYTES:
+        raise DamagedError(f"it has {left + _DIGEST_BYTES:,} bytes")
+    file.seek(left)
+    expected = file.read()
     digest = hashlib.sha256()
-    while block := file.read(2**20):
-        digest.update(block)
-    if digest.hexdigest() != checksum.sha256:
-        raise DamagedError("its checksum is wrong")
+    if not re.fullmatch(b"[0-9a-f]*", expected):  # At once, for a large file of zeros.
+        raise DamagedError("its checksum is missing")
     file.seek(0)
+    while left:
+        block = file.read(min(2**20, left))
+        digest.update(block)
+        left -= len(block)
+    if digest.hexdigest().encode() != expected:
+        raise DamagedError("its checksum is wrong")
 
 
-def _read_tensorflow(path: Path, sizes: Mapping[str, int]) -> Content:
-    """Reads a checkpoint of an earlier version, whose names have dots for slashes."""
-    import tensorflow as tf
+def _archive(file: _Reader) -> zipfile.ZipFile:
+    """Reads the list of members, which the library does at once, however long it is."""
+    file.limit = _MAX_LIST_BYTES
+    archive = zipfile.ZipFile(file)
+    file.limit = sys.maxsize
+    return archive
 
-    files = list(path.parent.glob(f"{path.stem}.data-*"))
-    for data in files:
-        check_regular(data)
-    left = sum(data.stat().st_size for data in files)
-    reader = tf.train.load_checkpoint(str(path.with_suffix("")))
-    names = {name.replace("/", "."): name for name in sizes}
-    arrays = {}
-    types = reader.get_variable_to_dtype_map()
-    for key, shape in reader.get_variable_to_shape_map().items():
-        left -= math.prod(shape) * types[key].size
-        if left < 0:  # Before memory is allocated for it.
-            raise DamagedError("its sizes are wrong")
-        if key.endswith(_TENSORFLOW_VALUE) and not key.startswith("save_counter/"):
-            # TensorFlow doubles dots.
-            name = key.removesuffix(_TENSORFLOW_VALUE).replace("..", ".")
-            arrays[names.get(name, name)] = np.asarray(reader.get_tensor(key))
-    best = arrays.get("run/best")
-    if best is not None:  # It began with -inf.
-        arrays["run/best"] = np.maximum(best, np.finfo(np.float64).min)
-    return Content(frozenset(arrays), arrays)
+
+def _decode(file: _Reader, step: int, sizes: Mapping[str, int]) -> Content:
+    """Decodes some arrays of a file, which somebody may have made to do harm."""
+    with _archive(file) as archive:
+        members = {member.filename: member for member in archive.infolist()}
+        if len(members) != len(archive.infolist()):
+            raise DamagedError("an array is there twice")
+        limits = {_member(name): size for name, size in sizes.items()}
+        arrays = {
+            name: _decode_array(_read_member(archive, members[name]))
+            for name, limit in {**limits, _STEP: 8}.items()
+            if name in members and members[name].file_size <= limit + _MAX_HEADER_BYTES
+        }
+    if arrays.pop(_STEP) != step:
+        raise DamagedError("it is of another step")
+    names = members.keys() - {_STEP, _RECORD}
+    return Content(
+        frozenset(map(_variable, names)),
+        {_variable(name): array for name, array in arrays.items()},
+    )
+
+
+def _member(variable: str) -> str:
+    return f"{quote(variable, safe='')}.npy"
+
+
+def _variable(member: str) -> str:
+    return unquote(member.removesuffix(".npy"))
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Returns the bytes of a member that is not compressed: no more than it takes on the disk."""
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        raise DamagedError("it is compressed")
+    return archive.read(member)
+
+
+def _decode_array(data: bytes) -> np.ndarray:
+    """Decodes an array without allocating what its header promises."""
+    member = io.BytesIO(data)
+    if np.lib.format.read_magic(member) != (1, 0):
+        raise DamagedError("an array is of a wrong format")
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(member)
+    if dtype.hasobject or is_fortran:
+        raise DamagedError("an array is of a wrong type")
+    return np.frombuffer(data, dtype, offset=member.tell()).reshape(shape)

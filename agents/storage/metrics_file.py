@@ -11,7 +11,7 @@ from pathlib import Path
 from agents.regular_files import open_regular
 from agents.storage.append_file import cut
 
-MAX_LINE_BYTES = 2**18  # Lines have a few kilobytes.
+MAX_LINE_BYTES = 2**24  # Lines have a few kilobytes.
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
@@ -41,13 +41,15 @@ def remove_lines_after(path: Path, step: int) -> bool:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Yields the lines of a file with their breaks; parts of a line that is too long, one by one."""
+    """Yields the lines of a file with their breaks, up to a line that is too long."""
     try:
         descriptor = open_regular(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     with os.fdopen(descriptor, "rb") as file:
         while line := file.readline(MAX_LINE_BYTES):
+            if len(line) == MAX_LINE_BYTES:
+                return  # Such as zeros, of which a file may seem to hold terabytes.
             yield line
 
 

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import os
 import re
-import shutil
 import tempfile
 import time
 import traceback
@@ -29,14 +28,12 @@ from agents.settings.entry_points import MODULES
 from agents.settings.resumption import check_resumption, differences
 from agents.settings.validation import abbreviate
 from agents.storage import run_lock
-from agents.storage.checkpoint_archive import DamagedError
 from agents.storage.checkpoint_files import (
     AVERAGED,
     BEST,
     CheckpointFile,
-    checksums,
+    DamagedError,
     find_files,
-    is_used,
     newest_intact,
     newest_record,
     read,
@@ -239,8 +236,7 @@ class RunDirectory:
         """Removes the folder that `new` has made if nothing was trained in it."""
         if not self._made or not self.path.is_dir():
             return
-        events = self.train_events, self.eval_events
-        for folder in (self.checkpoints / BEST, self.checkpoints, *events, self.videos):
+        for folder in reversed(self._folders()):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         untrained = (self.config_file, self.command_file, self.spaces_file, self.lock_file)
@@ -273,7 +269,7 @@ class RunDirectory:
                 self._check_files()
                 if self.config_file.exists():
                     check_resumption(self.load_config(), config)
-                elif is_used(self.checkpoints):
+                elif find_files(self.checkpoints):
                     warnings.warn(
                         f"{self.config_file} was lost: settings can't be compared with those of the run",
                         stacklevel=4,
@@ -306,7 +302,7 @@ class RunDirectory:
         raise RunLostError(self.path, run_lock.folder_of(self._lock))
 
     def is_started(self, first_checkpoint: int) -> bool:
-        """Whether there was a checkpoint to resume from, even if it is damaged or missing now.
+        """Whether there was a checkpoint to resume from, even if it is damaged now.
 
         A run that stopped before its first checkpoint starts over, and equals one that never
         stopped.
@@ -314,14 +310,11 @@ class RunDirectory:
         Args:
           first_checkpoint: The environment step by which the first one was saved.
         """
-        if is_used(self.checkpoints, best=False):
-            return True
-        if any(file.step > first_checkpoint for file in find_files(self.checkpoints)):
+        files = find_files(self.checkpoints)
+        if any(not file.is_best or file.step > first_checkpoint for file in files):
             return True
         last = max((row["step"] for row in read_metrics(self.metrics_file)), default=None)
-        if last is None:
-            return is_used(self.checkpoints)
-        return last > first_checkpoint
+        return bool(files) if last is None else last > first_checkpoint
 
     def checkpoint(self, which: str) -> Path:
         """Finds a checkpoint and verifies it; the last one is that which a resumed run takes.
@@ -335,7 +328,6 @@ class RunDirectory:
         Raises:
           UsageError: There is no such checkpoint, or none yet, or it is damaged.
         """
-        self._check_files()
         files = find_files(self.checkpoints)
         if not files:
             raise UsageError(
@@ -345,7 +337,7 @@ class RunDirectory:
             raise UsageError(f"--checkpoint={AVERAGED}: the run was trained without average_decay")
         if which not in ("last", AVERAGED):
             return self._named_checkpoint(which, files)
-        found = newest_intact(self.checkpoints, files)
+        found = newest_intact(self.checkpoints)
         if not found:
             raise UsageError(f"{self.path}: all checkpoints of the run are damaged")
         return found[0].path.with_suffix("")
@@ -360,7 +352,7 @@ class RunDirectory:
                 f"--checkpoint={which}: the run has no such checkpoint; it has {_names(files)}"
             )
         try:
-            read(named[0], checksums(self.checkpoints))
+            read(named[0])
         except DamagedError as error:
             raise UsageError(
                 f"--checkpoint={which}: the checkpoint {named[0].path} is damaged ({error}); "
@@ -405,34 +397,29 @@ class RunDirectory:
         return values if isinstance(values, dict) else {}
 
     def _check_files(self) -> None:
-        """Refuses links, pipes and devices among what belongs to the run."""
-        check_regular(self.config_file)
-        check_regular(self.command_file)
-        check_regular(self.spaces_file)
+        """Rejects links, pipes and devices among the files of the run."""
+        for path in (self.config_file, self.command_file, self.spaces_file):
+            check_regular(path)
         for path in (self.lock_file, self.metrics_file, self.restarts_file):
             check_regular(path, in_place=True)
-        checkpoints = ("step-*.npz", "step-*.index", "step-*.data-*", "manifest.json")
-        for folder, patterns, in_place in (
-            (self.checkpoints, checkpoints, False),
-            (self.checkpoints / BEST, checkpoints, False),
-            (self.train_events, ("events.out.tfevents.*",), True),
-            (self.eval_events, ("events.out.tfevents.*",), True),
-            (self.videos, ("step-*.mp4",), False),
-        ):
+        for folder in self._folders():
             if check_folder(folder):
-                for path in (path for pattern in patterns for path in folder.glob(pattern)):
-                    check_regular(path, in_place)
+                for path in (*folder.glob("step-*.npz"), *folder.glob("step-*.mp4")):
+                    check_regular(path)
+                for path in folder.glob("events.out.tfevents.*"):
+                    check_regular(path, in_place=True)
 
     def _remove_unfinished(self) -> None:
         """Removes files that a killed process did not complete."""
-        others = (self.train_events, self.eval_events, self.videos)
-        for folder in (self.path, self.checkpoints, self.checkpoints / BEST, *others):
-            for pattern in (f"*{UNFINISHED}", "unfinished", "step-*_temp"):
-                for path in folder.glob(pattern):
-                    if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(path)
-                    else:
-                        path.unlink()
+        for folder in (self.path, *self._folders()):
+            for path in folder.glob(f"*{UNFINISHED}"):
+                with contextlib.suppress(IsADirectoryError):
+                    path.unlink()
+
+    def _folders(self) -> tuple[Path, ...]:
+        """Returns the folders inside of the run's, outer ones first."""
+        events = self.train_events, self.eval_events
+        return self.checkpoints, self.checkpoints / BEST, *events, self.videos
 
 
 def find_runs(logdir: str | Path, file: str = "config.yaml") -> list[Path]:

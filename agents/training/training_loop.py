@@ -73,9 +73,9 @@ def training_loop(
         make_algorithm = find_algorithm(config.algorithm)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
-            found = newest_intact(run.checkpoints, find_files(run.checkpoints))
+            found = newest_intact(run.checkpoints)
         if found and ":" not in config.algorithm:
-            check_size(*single_spaces(train_envs), config, found[0].num_bytes)
+            check_size(*single_spaces(train_envs), config, found[0].path.stat().st_size)
         learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
         record = {
             "settings": config.model_dump(mode="json"),

@@ -10,7 +10,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.deployment.export import export_policy
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
 from agents.spaces import flatten
@@ -44,8 +44,8 @@ def trained(tmp_path_factory):
         agent.iterate()
     run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-own")
     run.prepare(agent.config)
-    save_spaces(run.spaces_file, SPACE, FORCES)
-    Checkpoints(run.checkpoints, agent.ppo.variables()).save(1)
+    record = {"spaces": spaces_to_json(SPACE, FORCES)}
+    Checkpoints(run.checkpoints, agent.ppo.variables(), record).save(1)
     observ = batches(SPACE, 5)
     tensors = tf.nest.map_structure(tf.constant, observ)
     policies = {"last": agent.ppo.policy, "averaged": agent.ppo.averaged_policy}

@@ -9,7 +9,7 @@ import tensorflow as tf
 from gymnasium import spaces
 from hypothesis import strategies
 
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy, restore_policy, single_spaces
 from agents.errors import UsageError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
@@ -19,6 +19,7 @@ from agents.policies.recurrent_cells import reset_state
 from agents.settings.config_file import load_config
 from agents.spaces import element, flatten
 from agents.storage.checkpoint import Checkpoints
+from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import CartPole, InGraphTensorEnv
 from agents.vector.batch_env import BatchEnv
@@ -32,14 +33,14 @@ def envs():
     batch.close()
 
 
-def save(path, envs, *seeds):
+def save(path, envs, *seeds, **settings):
     """A run with a checkpoint of the initial weights for each seed, at steps 0, 1, ..."""
     run = RunDirectory(path)
-    run.prepare(load_config("cartpole", layers=[4]))
+    run.prepare(load_config("cartpole", layers=[4], **settings))
+    record = {"spaces": spaces_to_json(*single_spaces(envs))}
     for step, seed in enumerate(seeds):
-        config = run.load_config(seed=seed)
-        policy = Policy(envs.single_observation_space, envs.single_action_space, config)
-        Checkpoints(run.checkpoints, policy.variables()).save(step)
+        policy = Policy(*single_spaces(envs), run.load_config(seed=seed))
+        Checkpoints(run.checkpoints, policy.variables(), record).save(step)
     return run
 
 
@@ -77,9 +78,8 @@ def test_spaces_of_environments_of_any_kind(envs):
 
 
 @pytest.mark.parametrize("as_folder", [Path, str])
-def test_a_run_without_its_spaces_asks_an_environment(tmp_path, envs, as_folder):
-    run = save(tmp_path / "run", envs, 3)
-    assert not run.spaces_file.exists()
+def test_loading_needs_no_environment(tmp_path, envs, as_folder):
+    run = save(tmp_path / "run", envs, 3, env="NoSuchEnvironment-v0")
     policy = load_policy(as_folder(run.path), checkpoint="0")
     assert policy.observation_space == envs.single_observation_space
     assert policy(envs.single_observation_space.sample()) in (0, 1)
@@ -87,19 +87,18 @@ def test_a_run_without_its_spaces_asks_an_environment(tmp_path, envs, as_folder)
         load_policy(as_folder(tmp_path))
 
 
-def test_needs_no_environments_where_the_run_has_its_spaces(tmp_path, envs):
-    run = save(tmp_path / "run", envs, 3)
-    run.prepare(run.load_config(env="NoSuchEnvironment-v0"))
-    save_spaces(run.spaces_file, *single_spaces(envs))
-    assert load_policy(run)(np.zeros(4)) in (0, 1)
-    run.spaces_file.write_text('{"observation_space": 3}')
-    with pytest.raises(UsageError, match="spaces.json is damaged"):
+@pytest.mark.parametrize("spaces", [{}, {"observation_space": 3, "action_space": []}])
+def test_a_checkpoint_without_spaces_raises(tmp_path, envs, spaces):
+    run = save(tmp_path / "run", envs)
+    with pytest.raises(UsageError, match="no checkpoint yet"):
+        load_policy(run)
+    write(run.checkpoints, 1, {}, best=False, record={"spaces": spaces})
+    with pytest.raises(UsageError, match="checkpoints: the spaces are damaged"):
         load_policy(run)
 
 
 def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
     run = save(tmp_path / "run", envs, 3)
-    save_spaces(run.spaces_file, *single_spaces(envs))
     with pytest.raises(UsageError, match="--checkpoint=7"):
         load_policy(run, "7")
     run.prepare(run.load_config(layers=[5]))
@@ -344,8 +343,8 @@ def test_policies_act_without_what_only_the_critic_saw(tmp_path):
     run = RunDirectory(tmp_path / "run")
     config = load_config("default", layers=[4], critic_keys=["hidden"])
     run.prepare(config)
-    save_spaces(run.spaces_file, space, box)
-    Checkpoints(run.checkpoints, Policy(space, box, config).variables()).save(0)
+    record = {"spaces": spaces_to_json(space, box)}
+    Checkpoints(run.checkpoints, Policy(space, box, config).variables(), record).save(0)
     policy = load_policy(run)
     assert policy.observation_space == spaces.Dict(seen=box)
     seen = np.array([0.5, -0.5], np.float32)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from gymnasium import spaces
 
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
 from agents.spaces import flatten, pack
@@ -76,14 +76,14 @@ def save_run(kind, folder):
     config = load_config("default", env="Untrained-v0", **kind.settings)
     run = RunDirectory(folder / f"20260131T120000-{len(list(folder.iterdir()))}")
     run.prepare(config)
-    save_spaces(run.spaces_file, *kind.spaces)
     policy = Policy(*kind.spaces, config)
     rng = np.random.default_rng(0)
     for name, variable in policy.variables().items():
         if name.startswith("network/"):
             noise = rng.normal(0, 0.3, variable.shape)
             variable.assign_add(noise.astype(variable.dtype.as_numpy_dtype))
-    Checkpoints(run.checkpoints, policy.variables()).save(1)
+    record = {"spaces": spaces_to_json(*kind.spaces)}
+    Checkpoints(run.checkpoints, policy.variables(), record).save(1)
     return run
 
 

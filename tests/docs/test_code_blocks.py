@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 
 import agents
 from agents.command_line.parser import option_name
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.policies.policy import Policy
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
@@ -57,8 +57,8 @@ def save_run(path):
     env = gymnasium.make("Pendulum-v1")
     spaces = env.observation_space, env.action_space
     run.prepare(config)
-    save_spaces(run.spaces_file, *spaces)
-    checkpoints = Checkpoints(run.checkpoints, Policy(*spaces, config).variables())
+    record = {"spaces": spaces_to_json(*spaces)}
+    checkpoints = Checkpoints(run.checkpoints, Policy(*spaces, config).variables(), record)
     checkpoints.save(20_000)
     checkpoints.save(20_000, best=True)
     scores = {"eval/return_mean": -160.0, "eval/return_std": 90.0, "eval/length_mean": 200.0}

@@ -42,7 +42,7 @@ ASKED = {
     "while saving, 20 each: at most 0.5 s + save, final checkpoint, 130 or 143, at most 5 lines",
     "test_kills": "SIGKILL at 100 random moments, half inside a save: 100 resumes, at most one "
     "interval lost, nothing left over",
-    "test_damaged_checkpoints": "newest checkpoint and manifest damaged in 600 ways: 600 fall back or "
+    "test_damaged_checkpoints": "newest checkpoint damaged in 600 ways: 600 fall back or "
     "refuse; 0 wrong values; 0 restarts from scratch",
     "test_runs_at_once": "8 runs started in one shell loop, 20 times: 160 folders; the same run twice: "
     "refused within a second, exit code 2, naming pid and host",

@@ -1,4 +1,4 @@
-"""Checkpoints and manifests that are damaged at random: intact ones are loaded, or none."""
+"""Checkpoints that are damaged at random: intact ones are loaded, or none."""
 
 import collections
 import random
@@ -35,23 +35,6 @@ def damage_newest(run, draw):
     return kind if isinstance(kind, str) else kind.__name__
 
 
-def damage_manifest(run, draw, earlier):
-    """Damages the manifest, or puts an earlier one in its place; returns how."""
-    path = run.checkpoints / "manifest.json"
-    kind = draw.choice(["intact", "intact", "delete", "earlier", "mixed", *DAMAGES])
-    text = path.read_text()
-    if kind == "delete":
-        path.unlink()
-    elif kind == "earlier":
-        path.write_text(earlier)
-    elif kind == "mixed":
-        one, other = draw.sample(KEPT, 2)
-        path.write_text(text.replace(f"step-{one}.npz", f"step-{other}.npz", 1))
-    elif kind != "intact":
-        path.write_bytes(kind(text.encode(), draw))
-    return kind if isinstance(kind, str) else kind.__name__
-
-
 def damage_others(run, draw):
     """Damages or removes most of the older checkpoints, or all."""
     share = draw.choice([0.7, 1])
@@ -84,9 +67,6 @@ def shown(run):
 def run_cases(count, folder):
     """Damages `count` copies of a run; returns how often which outcome was seen."""
     intact = RunDirectory(folder / "20260131T120000-default")
-    save_steps(intact, STEPS[:-1])
-    earlier = (intact.checkpoints / "manifest.json").read_text()
-    shutil.rmtree(intact.path)
     save_steps(intact, STEPS)
     states = {fingerprint(make_variables(step)): step for step in STEPS}
     outcomes, disagreements, kinds = collections.Counter(), [], set()
@@ -94,7 +74,7 @@ def run_cases(count, folder):
         draw = random.Random(case)
         run = RunDirectory(folder / str(case) / intact.path.name)
         shutil.copytree(intact.path, run.path)
-        kinds.add((damage_newest(run, draw), damage_manifest(run, draw, earlier)))
+        kinds.add(damage_newest(run, draw))
         if case % 3 == 2:
             damage_others(run, draw)
         with warnings.catch_warnings():
@@ -110,7 +90,7 @@ def run_cases(count, folder):
     refused = outcomes.pop("refused", 0)
     newest = outcomes.pop(STEPS[-1], 0)
     record(
-        "damaged checkpoints and manifests",
+        "damaged checkpoints",
         cases=count,
         kinds=len(kinds),
         newest_still_right=newest,

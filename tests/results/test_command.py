@@ -8,7 +8,7 @@ import pytest
 
 import agents
 from agents.analysis.preset_table import EXPECTED, preset_table
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.errors import UsageError
 from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
@@ -40,9 +40,9 @@ def write_run(
         for index, value in enumerate(returns)
     ]
     run.metrics_file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    save_spaces(run.spaces_file, *[gymnasium.spaces.Box(-1, 1, (1,))] * 2)
+    record = {"spaces": spaces_to_json(*[gymnasium.spaces.Box(-1, 1, (1,))] * 2)}
     values = {"network/policy/output/bias": np.full(1, seed, np.float32), "optimizer/adam": LARGE}
-    write(run.checkpoints, interval * len(returns), values, best=False)
+    write(run.checkpoints, interval * len(returns), values, best=False, record=record)
     timing = {"seconds": 20.0 + seed, "resumed": seed == 2, "versions": {"gymnasium": f"1.{seed}"}}
     (folder / "result.json").write_text(json.dumps(timing))
 

@@ -1,6 +1,5 @@
 """Short training runs, and what they left behind."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.storage.checkpoint import fingerprint
-from agents.storage.checkpoint_files import read_manifest
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 
@@ -94,13 +92,6 @@ def rewound(run, path, step):
     knows_best = arrays_of(last)["run%2Fbest"] > np.finfo(np.float64).min
     if knows_best and not list(best.iterdir()):  # The one that a later one has replaced.
         shutil.copy(last, best)
-    (copy.checkpoints / "manifest.json").unlink()
-    entries = {
-        name: entry
-        for name, entry in read_manifest(run.checkpoints).items()
-        if (copy.checkpoints / name).exists()
-    }
-    (copy.checkpoints / "manifest.json").write_text(json.dumps({"checkpoints": entries}))
     return copy
 
 

@@ -14,7 +14,7 @@ import pytest
 from gymnasium import spaces
 
 import agents
-from agents.deployment.space_json import save_spaces
+from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
 from agents.scripts import sweep
@@ -24,6 +24,7 @@ from agents.scripts.visualize import visualize
 from agents.settings import current_folder
 from agents.settings.config_file import load_config, save_config
 from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
+from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import SWEEP_FILE, RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
@@ -280,13 +281,9 @@ def test_visualize_checks_the_environment(attack, setting):
 
 def test_load_policy_checks_the_network(attack):
     run = prepare(attack, module_in_run, "network")
-    save_spaces(run.spaces_file, spaces.Box(-1, 1, (2,)), spaces.Discrete(2))
+    record = {"spaces": spaces_to_json(spaces.Box(-1, 1, (2,)), spaces.Discrete(2))}
+    write(run.checkpoints, 1, {}, best=False, record=record)
     check_refused(attack, "network", lambda: load_policy(run))
-
-
-def test_load_policy_checks_the_environment_that_it_asks_for_its_spaces(attack):
-    run = prepare(attack, module_in_run, "env")
-    check_refused(attack, "env", lambda: load_policy(run))
 
 
 def test_the_command_in_the_folder_of_the_run_refuses(attack):

@@ -326,7 +326,6 @@ def test_arguments_must_leave_the_spaces_as_the_policy_knows_them(tmp_path, run,
     (tmp_path / "sized.py").write_text(SIZED)
     monkeypatch.syspath_prepend(tmp_path)
     sized = copied(run, tmp_path / "logs" / "run", env="sized:Sized-v0")
-    sized.spaces_file.unlink()
     with pytest.raises(
         UsageError, match=r"--env-kwargs: .* observations of Box.*\(3,\)(?s:.*)\(4,\)"
     ):

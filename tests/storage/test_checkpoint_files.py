@@ -1,4 +1,5 @@
-import hashlib
+import io
+import zipfile
 
 import numpy as np
 import pytest
@@ -7,40 +8,80 @@ from agents.errors import UsageError
 from agents.storage.checkpoint_files import (
     KEPT,
     KEPT_EARLIER,
-    MANIFEST,
+    CheckpointFile,
     DamagedError,
+    encode,
     find_files,
-    is_used,
     newest_intact,
+    newest_record,
     read,
-    read_manifest,
     spread,
     write,
 )
 
-SIZES = {"weight": 4}
+VALUES = {
+    "network/a b.c": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "count": np.array(2**62),
+    "flags": np.array([True, False]),
+    "nothing": np.zeros((0, 3)),
+}
+SIZES = {name: value.nbytes for name, value in VALUES.items()}
+RECORD = {"settings": {"seed": 3}, "spaces": {}}
 
 
-def values(step):
-    return {"weight": np.float32(step)}
+def read_bytes(folder, data, step=7, sizes=SIZES):
+    file = CheckpointFile(folder, step, is_best=False)
+    file.path.write_bytes(data)
+    return read(file, sizes)
 
 
 def steps(folder, best=False):
     return [file.step for file in find_files(folder) if file.is_best == best]
 
 
-def test_what_is_kept_is_listed_with_its_checksum(tmp_path):
-    for step in range(1, 20):
-        write(tmp_path, step, values(step), best=False)
-    write(tmp_path, 2, values(2), best=True)
-    write(tmp_path, 4, values(4), best=True)
-    assert len(steps(tmp_path)) == KEPT + KEPT_EARLIER and steps(tmp_path, best=True) == [4]
-    manifest = read_manifest(tmp_path)
-    assert manifest.keys() == {file.listed_name for file in find_files(tmp_path)}
-    for file in find_files(tmp_path):
-        data = file.path.read_bytes()
-        assert manifest[file.listed_name] == (len(data), hashlib.sha256(data).hexdigest())
-        assert read(file, manifest, SIZES).arrays["weight"] == file.step
+def test_arrays_are_read_as_they_were_written(tmp_path):
+    write(tmp_path, 7, VALUES, best=False, record=RECORD)
+    file, content = newest_intact(tmp_path, SIZES)
+    assert file == CheckpointFile(tmp_path, 7, is_best=False)
+    assert content.names == VALUES.keys() == content.arrays.keys()
+    for name, value in VALUES.items():
+        np.testing.assert_array_equal(content.arrays[name], value, strict=True)
+    assert newest_record(tmp_path) == RECORD
+
+
+def test_equal_values_give_equal_bytes_that_numpy_reads():
+    assert encode(7, VALUES, RECORD) == encode(7, dict(VALUES), RECORD)
+    with np.load(io.BytesIO(encode(7, VALUES))) as arrays:
+        np.testing.assert_array_equal(arrays["count"], 2**62)
+
+
+def test_arrays_larger_than_expected_are_left_out(tmp_path):
+    large = {"small": np.zeros(2), "large": np.zeros(10_000)}
+    content = read_bytes(tmp_path, encode(7, large), sizes={"small": 16, "large": 16})
+    assert content.names == {"small", "large"} and content.arrays.keys() == {"small"}
+
+
+def test_no_byte_may_differ(tmp_path):
+    data = encode(7, VALUES, RECORD)
+    read_bytes(tmp_path, data)
+    damaged = [data[:size] for size in range(0, len(data), 31)]
+    damaged += [data + b"a", data + data, b"damaged", bytes(len(data)), encode(8, VALUES, RECORD)]
+    for place in range(0, len(data), 7):
+        damaged.append(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+    for other in damaged:
+        with pytest.raises(DamagedError):
+            read_bytes(tmp_path, other)
+
+
+def test_a_record_is_that_of_the_newest_checkpoint_that_can_be_read(tmp_path):
+    assert newest_record(tmp_path) == {}
+    for step in (1, 2):
+        write(tmp_path, step, VALUES, best=False, record={"settings": {"seed": step}})
+    assert newest_record(tmp_path) == {"settings": {"seed": 2}}
+    data = find_files(tmp_path)[0].path.read_bytes()
+    for place in range(data.index(b"settings") - 2, data.index(b"seed") + 9):
+        find_files(tmp_path)[0].path.write_bytes(data[:place] + b"#" + data[place + 1 :])
+        assert newest_record(tmp_path) == {"settings": {"seed": 1}}
 
 
 @pytest.mark.parametrize("count", [3, 10, 11, 50, 200])
@@ -52,9 +93,18 @@ def test_the_last_five_are_kept_and_five_spread_over_those_before(tmp_path, monk
     for step in numbers:
         write(tmp_path, step, {}, best=False)
     kept = sorted(steps(tmp_path))
+    assert len(kept) <= KEPT + KEPT_EARLIER
     assert kept[-5:] == list(numbers[-5:]) and len(kept) == min(count, 10)
     gaps = np.diff([0, *kept[:-4]])  # Up to the oldest of the last five.
     assert count < 10 or gaps.max() <= 1.8 * gaps.mean()
+
+
+def test_the_best_is_kept_separately_from_the_last(tmp_path):
+    for step in (100, 200):
+        write(tmp_path, step, VALUES, best=False)
+        write(tmp_path, step, VALUES, best=True)
+    write(tmp_path, 300, VALUES, best=False)
+    assert steps(tmp_path) == [300, 200, 100] and steps(tmp_path, best=True) == [200]
 
 
 def test_spread_steps_keep_the_last_one():
@@ -64,33 +114,24 @@ def test_spread_steps_keep_the_last_one():
     assert spread([], 3) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", '{"checkpoints": 3}', '{"checkpoints": {"../x.npz": [1, "a"]}}', "[" * 100_000],
-)
-def test_a_damaged_manifest_is_none(tmp_path, text):
-    assert read_manifest(tmp_path) is None and not is_used(tmp_path)
-    (tmp_path / MANIFEST).write_text(text)
-    assert read_manifest(tmp_path) is None
-    assert is_used(tmp_path)  # There were checkpoints.
+def test_archives_of_too_many_arrays_are_skipped_before_they_are_listed(tmp_path):
+    data = encode(7, {str(number): np.zeros(0) for number in range(20_000)})
+    with pytest.raises(DamagedError, match="it has too many arrays"):
+        read_bytes(tmp_path, data)
 
 
-def test_a_file_that_the_manifest_does_not_fit_is_damaged_and_skipped(tmp_path):
-    for step in (1, 2):
-        write(tmp_path, step, values(step), best=False)
-    newest, older = find_files(tmp_path)
-    newest.path.write_bytes(older.path.read_bytes())
-    with pytest.raises(DamagedError):
-        read(newest, read_manifest(tmp_path), SIZES)
-    with pytest.warns(UserWarning, match=r"step-2"):
-        file, content = newest_intact(tmp_path, [newest, older], SIZES)
-    assert file == older and content.arrays["weight"] == 1
+def test_compressed_arrays_are_not_expanded(tmp_path, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZIP_STORED", zipfile.ZIP_DEFLATED)
+    data = encode(7, {"count": np.zeros(10_000)})
+    monkeypatch.undo()
+    with pytest.raises(DamagedError, match="it is compressed"):
+        read_bytes(tmp_path, data, sizes={"count": 80_000})
 
 
 def test_a_checkpoint_that_is_a_link_is_refused(tmp_path):
-    write(tmp_path / "own", 1, values(1), best=False)
+    write(tmp_path / "own", 1, VALUES, best=False)
     [file] = find_files(tmp_path / "own")
     file.path.rename(tmp_path / "elsewhere")
     file.path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="link"):
-        read(file, {}, SIZES)
+        read(file, SIZES)
