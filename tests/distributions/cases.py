@@ -1,9 +1,11 @@
-"""Every kind of action distribution, for tests that parametrize over them."""
+"""Every kind of action distribution, with its reference, for tests that parametrize over them."""
+
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
+from gymnasium import Space, spaces
 
 from agents.distributions.bernoulli import ParametricBernoulli
 from agents.distributions.beta import ParametricBeta
@@ -13,32 +15,55 @@ from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.distributions.squashed_gaussian import ParametricSquashedGaussian
 from agents.settings.config_file import load_config
+from tests.distributions import references
 
 BOX = spaces.Box(-2, 3, (2,), np.float32)
-NESTED = spaces.Dict(a=spaces.Tuple([spaces.Discrete(2)]), b=BOX)
-CASES = [
-    (BOX, "gaussian", ParametricGaussian),
-    (BOX, "squashed_gaussian", ParametricSquashedGaussian),
-    (BOX, "beta", ParametricBeta),
-    (spaces.Discrete(3), "gaussian", ParametricCategorical),
-    (spaces.MultiDiscrete([2, 3]), "gaussian", ParametricMultiCategorical),
-    (spaces.MultiBinary(3), "gaussian", ParametricBernoulli),
-    (NESTED, "squashed_gaussian", ParametricJoint),
-]
-every_distribution = pytest.mark.parametrize(
-    ("space", "policy", "kind"), CASES, ids=lambda value: getattr(value, "__name__", "")
+NESTED = spaces.Dict(
+    a=spaces.Tuple([spaces.Discrete(2), spaces.MultiBinary(3)]),
+    b=BOX,
+    c=spaces.MultiDiscrete([3, 2], start=[0, 5]),
 )
 
 
-def make(space, policy):
-    return make_action_distribution(space, load_config("default", policy=policy))
+class Case(NamedTuple):
+    """A space and a policy, the distribution that they give, and its reference."""
+
+    space: Space
+    kind: type
+    reference: type | None = None
+    policy: str = "gaussian"
+    settings: dict = {}
+
+    def make(self):
+        config = load_config("default", policy=self.policy, **self.settings)
+        return make_action_distribution(self.space, config)
 
 
-def random_parameters(parametric, batch_shape, generator):
-    """Standard normal values for each parameter, [*batch_shape, size] or [size]."""
+CASES = {
+    "gaussian": Case(BOX, ParametricGaussian, references.Normal),
+    "dependent": Case(
+        BOX, ParametricGaussian, references.Normal, settings={"state_dependent_std": True}
+    ),
+    "squashed": Case(BOX, ParametricSquashedGaussian, references.Squashed, "squashed_gaussian"),
+    "beta": Case(BOX, ParametricBeta, references.Beta, "beta"),
+    "categorical": Case(spaces.Discrete(3), ParametricCategorical, references.Categories),
+    "multi-categorical": Case(
+        spaces.MultiDiscrete([2, 1, 3]), ParametricMultiCategorical, references.Categories
+    ),
+    "bernoulli": Case(spaces.MultiBinary(3), ParametricBernoulli, references.Bits),
+    "joint": Case(NESTED, ParametricJoint, policy="squashed_gaussian"),
+}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+with_reference = pytest.mark.parametrize(
+    "case", [case for case in CASES.values() if case.reference], ids=lambda case: case.kind.__name__
+)
+
+
+def random_parameters(parametric, batch_shape, generator, scale=1.0):
+    """Normal values for each parameter, [*batch_shape, size] or [size]."""
     return [
         tf.constant(
-            generator.normal(size=[*([] if one.independent else batch_shape), one.size]),
+            generator.normal(0, scale, [*([] if one.independent else batch_shape), one.size]),
             tf.float32,
         )
         for one in parametric.parameters
@@ -50,3 +75,7 @@ def random_mask(parametric, batch_shape, generator):
     if not parametric.mask_size:
         return None
     return tf.constant(generator.integers(0, 2, [*batch_shape, parametric.mask_size]), tf.int8)
+
+
+def noise_of(parametric, batch_shape, seed=0):
+    return parametric.noise(tf.random.Generator.from_seed(seed), batch_shape)

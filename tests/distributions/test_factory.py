@@ -9,13 +9,7 @@ from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config_file import load_config
-from tests.distributions.cases import BOX, every_distribution
-
-
-@every_distribution
-def test_the_space_and_the_policy_determine_the_distribution(space, policy, kind):
-    config = load_config("default", policy=policy)
-    assert type(make_action_distribution(space, config)) is kind
+from tests.distributions.cases import BOX
 
 
 def test_the_configuration_determines_the_standard_deviation():

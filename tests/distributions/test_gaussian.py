@@ -4,66 +4,10 @@ import tensorflow as tf
 from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from agents.distributions.gaussian import Gaussian, ParametricGaussian
 from agents.distributions.parametric_distribution import Parameter
-from tests.distributions.numerics import floats, gradients
-
-NUM_SAMPLES = 40_000
-
-
-@given(st.data(), st.lists(st.integers(1, 3), max_size=2), st.integers(1, 4), st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_equals_scipy(data, batch, size, dependent):
-    mean, action, other_mean = (data.draw(floats(-10, 10, *batch, size)) for _ in range(3))
-    log_std, other_log_std = (
-        data.draw(floats(-2, 2, *(batch if dependent else []), size)) for _ in range(2)
-    )
-    distribution, other = (
-        Gaussian(tf.constant(mean), tf.constant(log_std)),
-        Gaussian(other_mean, other_log_std),
-    )
-    normal = stats.norm(mean.astype(np.float64), np.exp(log_std.astype(np.float64)))
-    log_prob = distribution.log_prob(tf.constant(action))
-    assert (
-        log_prob.shape
-        == distribution.entropy().shape
-        == distribution.kl(other).shape
-        == tuple(batch)
-    )
-    np.testing.assert_allclose(log_prob, normal.logpdf(action).sum(-1), rtol=2e-4, atol=1e-4)
-    np.testing.assert_allclose(
-        distribution.entropy(), normal.entropy().sum(-1), rtol=1e-5, atol=1e-5
-    )
-    np.testing.assert_array_equal(distribution.mode(), mean)
-    statistics = distribution.statistics()
-    np.testing.assert_array_equal(statistics["mode"], mean)
-    np.testing.assert_allclose(statistics["std"], normal.std(), rtol=1e-5)
-    # Quadrature is exact, since log-densities are polynomials.
-    nodes, weights = np.polynomial.hermite_e.hermegauss(8)
-    points = normal.mean()[..., None] + normal.std()[..., None] * nodes
-    to = stats.norm(
-        other_mean[..., None].astype(np.float64),
-        np.exp(other_log_std.astype(np.float64))[..., None],
-    )
-    at = stats.norm(normal.mean()[..., None], normal.std()[..., None])
-    kl = ((at.logpdf(points) - to.logpdf(points)) * weights).sum(-1) / weights.sum()
-    np.testing.assert_allclose(distribution.kl(other), kl.sum(-1), rtol=1e-4, atol=1e-4)
-
-
-def test_samples_are_independent_and_have_the_given_distribution():
-    mean, std = np.array([-3.0, 0.0, 5.0], np.float32), np.array([0.5, 1.0, 4.0], np.float32)
-    parametric = ParametricGaussian(spaces.Box(-1, 1, (3,)))
-    distribution = parametric.distribution(
-        [tf.constant(np.tile(mean, [NUM_SAMPLES, 1])), tf.constant(np.log(std))]
-    )
-    noise = parametric.noise(tf.random.Generator.from_seed(0), [NUM_SAMPLES])
-    sample = distribution.sample(noise).numpy()
-    for dimension in range(3):
-        normal = stats.norm(mean[dimension], std[dimension])
-        assert stats.kstest(sample[:, dimension], normal.cdf).pvalue > 1e-3
-    assert np.abs(np.corrcoef(sample.T) - np.eye(3)).max() < 5 / np.sqrt(NUM_SAMPLES)
+from tests.distributions.references import gradients
 
 
 @pytest.mark.parametrize("std", [1e-5, 1.0, 1e3])
@@ -121,13 +65,6 @@ def test_actions_are_clipped_for_the_environment():
     ]
     np.testing.assert_array_equal(action, expected)
     assert all(space.contains(one) for one in action.numpy())
-
-
-def test_masks_are_rejected():
-    with pytest.raises(ValueError, match="Gaussian policy takes no action mask"):
-        ParametricGaussian(spaces.Box(-1, 1, (1,))).distribution(
-            [tf.zeros([1, 1]), tf.zeros([1])], tf.ones([1, 1], tf.bool)
-        )
 
 
 @given(

@@ -74,19 +74,6 @@ def test_results_are_sums_over_the_leaves():
     np.testing.assert_array_equal(distribution.statistics()["std_3"], parts[3].statistics()["std"])
 
 
-def test_samples_become_elements_of_the_space():
-    parametric, _, parameters, _ = make()
-    distribution = parametric.distribution(flat(parameters))
-    for sample in (
-        distribution.sample(parametric.noise(tf.random.Generator.from_seed(0), BATCH)),
-        distribution.mode(),
-    ):
-        actions = parametric.to_environment(sample)
-        for row in np.ndindex(*BATCH):
-            element = tf.nest.map_structure(lambda leaf, row=row: leaf.numpy()[row], actions)
-            assert SPACE.contains(element)
-
-
 def test_masks_apply_to_the_leaves_that_have_masks():
     parametric, leaves, parameters, _ = make()
     mask = np.ones([*BATCH, 8], np.int8)

@@ -1,0 +1,259 @@
+"""What every kind of distribution keeps, compared with SciPy where it has it."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.distributions.distribution import Distribution
+from agents.distributions.parametric_distribution import Parameter, ParametricDistribution
+from agents.spaces import leaf_spaces
+from tests.distributions import references
+from tests.distributions.cases import (
+    every_case,
+    noise_of,
+    random_mask,
+    random_parameters,
+    with_reference,
+)
+
+every_batch_shape = pytest.mark.parametrize("batch_shape", [[5], [3, 4]], ids=str)
+NUM_SAMPLES = 40_000
+
+
+def signatures(kind, protocol):
+    """The arguments of the methods of a protocol, in a class and in the protocol."""
+    names = [name for name, method in vars(protocol).items() if inspect.isfunction(method)]
+    names = [name for name in names if not name.startswith("_")]
+    assert len(names) >= 3
+    return [
+        [list(inspect.signature(getattr(one, name)).parameters) for name in names]
+        for one in (kind, protocol)
+    ]
+
+
+@every_case
+def test_classes_have_the_methods_and_attributes_of_the_protocols(case):
+    parametric = case.make()
+    assert type(parametric) is case.kind
+    zeros = [tf.zeros([1, one.size]) for one in parametric.parameters]
+    distribution = parametric.distribution(zeros)
+    for kind, protocol in ((case.kind, ParametricDistribution), (type(distribution), Distribution)):
+        ours, expected = signatures(kind, protocol)
+        assert ours == expected
+    assert isinstance(parametric.parameters, tuple)
+    assert all(isinstance(one, Parameter) and one.size > 0 for one in parametric.parameters)
+    assert len({one.name for one in parametric.parameters}) == len(parametric.parameters)
+    assert parametric.noise_size > 0 and parametric.mask_size >= 0
+
+
+@every_case
+@every_batch_shape
+def test_shapes_and_types(case, batch_shape):
+    parametric, generator = case.make(), np.random.default_rng(0)
+    distribution, other = (
+        parametric.distribution(random_parameters(parametric, batch_shape, generator))
+        for _ in range(2)
+    )
+    noise = noise_of(parametric, batch_shape)
+    assert noise.shape == (*batch_shape, parametric.noise_size) and noise.dtype == tf.float32
+    sample, mode = distribution.sample(noise), distribution.mode()
+    for scalar in (distribution.log_prob(sample), distribution.entropy(), distribution.kl(other)):
+        assert scalar.shape == tuple(batch_shape) and scalar.dtype == tf.float32
+        assert np.isfinite(scalar).all()
+    tf.nest.assert_same_structure(sample, mode)
+    for one, two in zip(tf.nest.flatten(sample), tf.nest.flatten(mode), strict=True):
+        assert one.shape == two.shape and one.dtype == two.dtype
+        assert one.shape[: len(batch_shape)] == tuple(batch_shape)
+    statistics = distribution.statistics()
+    assert any(name.startswith("mode") for name in statistics)
+    for tensor in statistics.values():
+        assert tensor.shape[: len(batch_shape)] == tuple(batch_shape)
+        assert np.isfinite(tensor).all()
+    for one in (sample, mode):
+        action = parametric.to_environment(one)
+        for leaf, space in zip(tf.nest.flatten(action), leaf_spaces(case.space), strict=True):
+            assert leaf.shape == (*batch_shape, *space.shape) and leaf.dtype == space.dtype
+        for row in np.ndindex(*batch_shape):
+            assert case.space.contains(
+                tf.nest.map_structure(lambda leaf, row=row: leaf.numpy()[row], action)
+            )
+
+
+@every_case
+def test_noise_and_samples_depend_on_the_generator_only(case):
+    parametric = case.make()
+    noise, same, other = (noise_of(parametric, [50], seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(noise, same)
+    assert np.all(noise != other)
+    distribution = parametric.distribution(
+        [tf.zeros([50, parameter.size]) for parameter in parametric.parameters]
+    )
+    samples = (tf.nest.flatten(distribution.sample(one)) for one in (noise, same, other))
+    for first, second, different in zip(*samples, strict=True):
+        np.testing.assert_array_equal(first, second)
+        assert np.any(first != different)
+
+
+@every_case
+@pytest.mark.parametrize("masked", [False, True])
+def test_divergence_is_zero_from_itself_and_positive_otherwise(case, masked):
+    parametric, generator = case.make(), np.random.default_rng(0)
+    mask = random_mask(parametric, [50], generator) if masked else None
+    distribution, other = (
+        parametric.distribution(random_parameters(parametric, [50], generator), mask)
+        for _ in range(2)
+    )
+    np.testing.assert_allclose(distribution.kl(distribution), np.zeros(50), atol=1e-6)
+    divergence = distribution.kl(other).numpy()
+    assert np.isfinite(divergence).all() and divergence.min() > -1e-6 and divergence.max() > 0.1
+
+
+@every_case
+def test_rows_are_independent_of_each_other(case):
+    parametric = case.make()
+    parameters = random_parameters(parametric, [5], np.random.default_rng(0))
+    noise = noise_of(parametric, [5])
+    part = [
+        tensor if parameter.independent else tensor[2:4]
+        for tensor, parameter in zip(parameters, parametric.parameters, strict=True)
+    ]
+    whole, rows = parametric.distribution(parameters), parametric.distribution(part)
+    sample, sample_of_rows = whole.sample(noise), rows.sample(noise[2:4])
+    pairs = [*zip(tf.nest.flatten(sample), tf.nest.flatten(sample_of_rows), strict=True)]
+    pairs += [(whole.log_prob(sample), rows.log_prob(sample_of_rows))]
+    for one, other in [*pairs, (whole.entropy(), rows.entropy())]:
+        np.testing.assert_allclose(one[2:4], other, rtol=1e-5, atol=1e-6)
+
+
+@every_case
+def test_nan_parameters_give_elements_of_the_space(case):
+    parametric = case.make()
+    distribution = parametric.distribution(
+        [tf.fill([4, parameter.size], np.nan) for parameter in parametric.parameters]
+    )
+    for sample in (distribution.mode(), distribution.sample(noise_of(parametric, [4]))):
+        action = parametric.to_environment(sample)
+        for row in range(4):
+            assert case.space.contains(
+                tf.nest.map_structure(lambda leaf, row=row: leaf.numpy()[row], action)
+            )
+
+
+def evaluate(parametric, noise, parameters, others, mask):
+    """Results of all methods, and gradients by all parameters."""
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(parameters)
+        policy = parametric.distribution(parameters, mask)
+        other = parametric.distribution(others, mask)
+        sample = tf.nest.map_structure(tf.stop_gradient, policy.sample(noise))
+        values = policy.log_prob(sample), policy.entropy(), other.kl(policy)
+    gradients = [tape.gradient(value, parameters, unconnected_gradients="zero") for value in values]
+    action = parametric.to_environment(sample)
+    return sample, policy.mode(), action, values, gradients, policy.statistics()
+
+
+@every_case
+def test_compiled_results_equal_eager_ones(case):
+    parametric, generator = case.make(), np.random.default_rng(0)
+    parameters, others = (random_parameters(parametric, [5], generator) for _ in range(2))
+    arguments = noise_of(parametric, [5]), parameters, others
+    mask = random_mask(parametric, [5], generator)
+    compiled = tf.function(evaluate, jit_compile=True, autograph=False)
+    for ours, eager in zip(
+        tf.nest.flatten(compiled(parametric, *arguments, mask)),
+        tf.nest.flatten(evaluate(parametric, *arguments, mask)),
+        strict=True,
+    ):
+        assert np.isfinite(ours).all() and ours.dtype == eager.dtype
+        np.testing.assert_allclose(ours, eager, rtol=1e-4, atol=1e-5)
+
+
+@every_case
+def test_a_mask_is_applied_or_rejected(case):
+    parametric = case.make()
+    parameters = [tf.zeros([2, parameter.size]) for parameter in parametric.parameters]
+    if parametric.mask_size:
+        parametric.distribution(parameters, tf.ones([2, parametric.mask_size], tf.bool))
+    else:
+        with pytest.raises(ValueError, match="policy takes no action mask"):
+            parametric.distribution(parameters, tf.ones([2, 1], tf.bool))
+
+
+# Compared with SciPy, in float64.
+
+
+def reference_of(case, parameters):
+    return case.reference(case.space, [np.float64(one) for one in parameters])
+
+
+@with_reference
+@pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
+def test_equals_scipy(case, scale):
+    parametric, generator = case.make(), np.random.default_rng(0)
+    one, two = (random_parameters(parametric, [20], generator, scale) for _ in range(2))
+    distribution, other = parametric.distribution(one), parametric.distribution(two)
+    sample = distribution.sample(noise_of(parametric, [20]))
+    reference, other_reference = reference_of(case, one), reference_of(case, two)
+    expected = sample.numpy()
+    expected = np.float64(expected) if expected.dtype.kind == "f" else expected
+    for ours, theirs in [
+        (distribution.log_prob(sample), reference.log_prob(expected)),
+        (distribution.entropy(), reference.entropy()),
+        (distribution.kl(other), reference.kl(other_reference)),
+    ]:
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5)
+    statistics = distribution.statistics()
+    np.testing.assert_array_equal(statistics["mode"], distribution.mode())
+    for name, theirs in reference.statistics().items():
+        np.testing.assert_allclose(statistics[name], theirs, rtol=1e-4, atol=1e-6)
+    log_probs = distribution.log_prob(distribution.mode()), distribution.log_prob(sample)
+    assert "squashed" in case.policy or np.all(log_probs[0] >= log_probs[1] - 1e-5)
+
+
+@with_reference
+@pytest.mark.parametrize("scale", [0.5, 3.0, 30.0])
+def test_gradients_equal_finite_differences(case, scale):
+    if scale == 30 and issubclass(case.reference, references.Normal):
+        pytest.skip("standard deviations of exp(30)")
+    parametric, generator = case.make(), np.random.default_rng(1)
+    start, others = (random_parameters(parametric, [3], generator, scale) for _ in range(2))
+    sample = parametric.distribution(start).sample(noise_of(parametric, [3]))
+    fixed, fixed_reference = parametric.distribution(others), reference_of(case, others)
+    at = sample.numpy()
+    at = np.float64(at) if at.dtype.kind == "f" else at
+    values = {
+        "log_prob": (lambda one: one.log_prob(sample), lambda one: one.log_prob(at)),
+        "entropy": (lambda one: one.entropy(), lambda one: one.entropy()),
+        "kl": (lambda one: fixed.kl(one), lambda one: fixed_reference.kl(one)),
+    }
+    for name, (ours, theirs) in values.items():
+        with tf.GradientTape() as tape:
+            tape.watch(start)
+            total = tf.reduce_sum(ours(parametric.distribution(start)))
+        for index, slope in enumerate(tape.gradient(total, start, unconnected_gradients="zero")):
+            expected = np.zeros(slope.shape)
+            for place in np.ndindex(*slope.shape):
+                ends = []
+                for step in (1e-4, -1e-4):
+                    moved = [np.float64(one) for one in start]
+                    moved[index][place] += step
+                    ends.append(theirs(case.reference(case.space, moved)).sum())
+                expected[place] = (ends[0] - ends[1]) / 2e-4
+            np.testing.assert_allclose(slope, expected, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+@with_reference
+def test_samples_are_independent_and_have_the_distribution_of_scipy(case):
+    parametric = case.make()
+    row = random_parameters(parametric, [1], np.random.default_rng(5))
+    parameters = [
+        one if one.shape.rank == 1 else tf.repeat(one, NUM_SAMPLES, axis=0) for one in row
+    ]
+    noise = noise_of(parametric, [NUM_SAMPLES])
+    sample = parametric.distribution(parameters).sample(noise).numpy()
+    assert min(reference_of(case, row).p_values(sample)) > 1e-3
+    if sample.ndim > 1 and sample.dtype.kind == "f":
+        correlations = np.corrcoef(sample.T) - np.eye(sample.shape[1])
+        assert np.abs(correlations).max() < 5 / np.sqrt(NUM_SAMPLES)
