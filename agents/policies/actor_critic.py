@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import keras
 import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import ParametricDistribution
-from agents.policies.branch import OUTPUT, Branch, swap_first_axes
-from agents.policies.inputs import MASK, NetworkInputs, Parts
-from agents.policies.recurrent_cells import State
-from agents.policies.value_inputs import ValueInputs
-from agents.policies.weights import Weight, weights_by_path
+from agents.policies.inputs import MASK, Inputs, NetworkInputs, Parts
+from agents.policies.recurrent_cells import Recurrent, State
+from agents.policies.torsos import make_torso
+from agents.policies.weights import Weight, numbered, weights_by_path
+from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
+
+# Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
+# 100 kB each.
+_IMAGES_AT_A_TIME = 512
+
+# Name of the layer that follows a branch.
+OUTPUT = "output"
 
 # Recurrent state by branch, `policy` and `value`; empty for feed-forward networks, without `value`
 # where the branches are shared.
@@ -38,43 +47,35 @@ class ActorCritic:
 
     def __init__(
         self,
-        shapes: dict[str, tuple[int, ...]],
+        inputs: Inputs,
         action_distribution: ParametricDistribution,
         config: Config,
         seed: int = 0,
-        critic_shapes: Mapping[str, tuple[int, ...]] | None = None,
-        parts: Parts = None,
-        critic_parts: Parts = None,
     ):
         """Creates the weights.
 
         Args:
-          shapes: Shapes of the inputs, by name; see `agents.policies.inputs`.
+          inputs: Shapes and parts of the inputs.
           action_distribution: Distributions over the action space.
           config: The experiment's settings.
           seed: Seed of the initial weights.
-          critic_shapes: Shapes of the inputs that only the value function gets; by default none.
-          parts: Where the inputs hold the parts of an observation; by default unknown.
-          critic_parts: Where those of the critic only hold theirs.
 
         Raises:
           UsageError: The network does not exist, or does not fit the inputs.
         """
         self.action_distribution = action_distribution
         self.recurrent = config.recurrent != "none"
-        self._value_inputs = ValueInputs(shapes, critic_shapes or {}, parts, critic_parts)
-        value_shapes = self._value_inputs.shapes
-        self.convolves = bool({*shapes, *value_shapes} - {"vector"})
+        self._inputs = inputs
+        self.convolves = bool({*inputs.shapes, *inputs.value_shapes} - {"vector"})
         value_layers = config.value_layers or config.layers
         value_config = config.model_copy(update={"layers": value_layers})
         parameters = action_distribution.parameters
         predicted = [parameter for parameter in parameters if not parameter.independent]
         self._sizes = [parameter.size for parameter in predicted]
         with _reproducible_weights(seed):
-            self._policy = self._value = Branch("policy", shapes, config, parts)
+            self._policy = self._value = Branch("policy", inputs.shapes, config, inputs.parts)
             if not config.shared_torso:
-                value_parts = self._value_inputs.parts
-                self._value = Branch("value", value_shapes, value_config, value_parts)
+                self._value = Branch("value", inputs.value_shapes, value_config, inputs.value_parts)
             self._policy_head = _output_layer(
                 "policy", self._policy.size, sum(self._sizes), gain=0.01
             )
@@ -108,7 +109,7 @@ class ActorCritic:
 
     def value(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
         """State values [N] for normalized inputs [N, ...] and recurrent state."""
-        inputs = self._value_inputs.join(inputs)
+        inputs = self._inputs.join(inputs)
         features, _ = self._value.step(inputs, states.get(self._value.name, ()))  # [N, F]
         return self._value_head(features)[..., 0]
 
@@ -147,7 +148,7 @@ class ActorCritic:
         self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
     ) -> tuple[tf.Tensor, States]:
         """State values [L, N] and recurrent states [L, N, U] of sequences; see `policies`."""
-        name, inputs = self._value.name, self._value_inputs.join(inputs)
+        name, inputs = self._value.name, self._inputs.join(inputs)
         features, after = self._value.unroll(inputs, states.get(name, ()), is_first)
         return self._value_head(features)[..., 0], {name: after} if self.recurrent else {}
 
@@ -211,13 +212,13 @@ class ActorCritic:
             features, _ = self._policy.step(inputs, ())  # [M, F]
             if shared:
                 return features, features
-            return features, self._value.step(self._value_inputs.join(inputs), ())[0]
+            return features, self._value.step(self._inputs.join(inputs), ())[0]
         by_time = {name: swap_first_axes(value) for name, value in inputs.items()}  # [L, N, ...]
         is_first = swap_first_axes(is_first)  # [L, N]
         features, _ = self._policy.unroll(by_time, states["policy"], is_first)  # [L, N, F]
         value_features = features
         if not shared:
-            value_inputs = self._value_inputs.join(by_time)
+            value_inputs = self._inputs.join(by_time)
             value_features, _ = self._value.unroll(value_inputs, states["value"], is_first)
         return swap_first_axes(features), swap_first_axes(value_features)
 
@@ -232,6 +233,84 @@ class ActorCritic:
             else next(predicted)
             for parameter in self.action_distribution.parameters
         ]
+
+
+class Branch:
+    """A torso, followed by a recurrent cell or none.
+
+    Attributes:
+      name: Name of its weights, `policy` or `value`.
+      size: Size of its features, F.
+      memory: The recurrent cell, or None.
+      layers: The layers with weights, by name.
+    """
+
+    def __init__(
+        self, name: str, shapes: dict[str, tuple[int, ...]], config: Config, parts: Parts = None
+    ):
+        """Creates the weights.
+
+        Args:
+          name: Name of its weights.
+          shapes: Shapes of the inputs, by name.
+          config: The experiment's settings.
+          parts: Where the inputs hold the parts of an observation; by default unknown.
+
+        Raises:
+          UsageError: The network does not exist, or does not fit the inputs.
+        """
+        self.name, self._shapes = name, shapes
+        inputs = {
+            key: keras.Input(shape, dtype="float32" if key == "vector" else "uint8", name=key)
+            for key, shape in shapes.items()
+        }
+        precision = config.precision
+        with default_settings("mixed_bfloat16" if precision == "bfloat16" else precision):
+            torso = make_torso(inputs, parts, config, name)
+        # Acts and learns alike, so that probabilities before and after an update are comparable.
+        self._torso = functools.partial(torso, training=False)
+        self.size = int(torso.output.shape[-1])
+        self.memory: Recurrent | None = None
+        weighted = [layer for layer in torso.layers if layer.weights]
+        self.layers = numbered(weighted, taken=(OUTPUT, config.recurrent))
+        if config.recurrent != "none":
+            self.memory = Recurrent(config.recurrent, self.size, config.recurrent_units, name)
+            self.size = config.recurrent_units
+            self.layers[config.recurrent] = self.memory.cell
+
+    def step(self, inputs: NetworkInputs, state: State) -> tuple[tf.Tensor, State]:
+        """Features [N, F] of inputs [N, ...], and the next recurrent state."""
+        features = self._torso({name: inputs[name] for name in self._shapes})
+        features = tf.cast(features, tf.float32)  # [N, F]
+        return self.memory.step(features, state) if self.memory else (features, ())
+
+    def unroll(
+        self, inputs: NetworkInputs, state: State, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """Features [L, N, F] of inputs [L, N, ...], and recurrent states after each step."""
+        flat = {
+            name: tf.reshape(inputs[name], [-1, *shape]) for name, shape in self._shapes.items()
+        }  # [L * N, ...]
+        features = self._features(flat, math.prod(is_first.shape))  # [L * N, F]
+        features = tf.reshape(features, [*is_first.shape, features.shape[-1]])  # [L, N, F]
+        return self.memory.unroll(features, state, is_first) if self.memory else (features, ())
+
+    def _features(self, inputs: NetworkInputs, number: int) -> tf.Tensor:
+        """Features [number, F] of a number of inputs; of many images, in equal parts."""
+        size = number if set(self._shapes) == {"vector"} else equal_part(number, _IMAGES_AT_A_TIME)
+        if size == number:
+            return tf.cast(self._torso(inputs), tf.float32)  # [number, F]
+        parts = {
+            name: tf.reshape(inputs[name], [-1, size, *shape])
+            for name, shape in self._shapes.items()
+        }  # [number / size, size, ...]
+        features = tf.map_fn(
+            lambda part: tf.cast(self._torso(part), tf.float32),
+            parts,
+            parallel_iterations=1,
+            fn_output_signature=tf.float32,
+        )  # [number / size, size, F]
+        return tf.reshape(features, [number, features.shape[-1]])
 
 
 def _output_layer(branch: str, features: int, outputs: int, gain: float) -> keras.layers.Layer:
@@ -251,3 +330,13 @@ def _reproducible_weights(seed: int) -> Iterator[None]:
         yield
     finally:
         random.setstate(before)
+
+
+def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
+    """From [L, N, ...] to [N, L, ...], or back."""
+    return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
+
+
+def equal_part(number: int, limit: int) -> int:
+    """The largest divisor of a number up to a limit."""
+    return max(size for size in range(1, min(number, limit) + 1) if number % size == 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,9 +54,10 @@ class Inputs:
       acting_space: The observations that acting takes, without those of the critic only.
       shapes: Shape of each input of the policy for one observation, except for the mask; there may
         be no vector.
-      critic_shapes: Shape of each input that only the value function gets, without the prefix.
       parts: Where the policy's inputs hold the parts of an observation, without the mask.
-      critic_parts: Where those of the critic only hold theirs, without the prefix.
+      value_shapes: Shape of each input of the value function, see `join`.
+      value_parts: Where they hold the parts of an observation.
+      critic_size: Length of the vector that only the value function gets.
     """
 
     def __init__(
@@ -93,8 +94,12 @@ class Inputs:
         policy_space = _without(self.acting_space, [MASK]) if action_mask else self.acting_space
         self._policy = _Group(policy_space, keep_images)
         self._critic = _Group(critic_space, keep_images)
-        self.shapes, self.critic_shapes = self._policy.shapes, self._critic.shapes
-        self.parts, self.critic_parts = self._policy.parts, self._critic.parts
+        self.shapes, self.parts = self._policy.shapes, self._policy.parts
+        (self.critic_size,) = self._critic.shapes.get("vector", (0,))
+        self.value_shapes, self.value_parts = self.shapes, self.parts
+        self._joins = bool(critic_keys)
+        if self._joins:
+            self._join_shapes()
 
     @property
     def dtype(self) -> tf.DType:
@@ -118,7 +123,7 @@ class Inputs:
           critic: Whether to convert what only the value function gets, too.
 
         Returns:
-          Inputs [..., *shape], shaped as `shapes` and `critic_shapes` say.
+          Inputs [..., *shape], shaped as `shapes` says.
         """
         inputs = self._policy.convert(observ)
         if self._has_mask:
@@ -127,6 +132,48 @@ class Inputs:
             others = self._critic.convert(observ)
             inputs |= {f"{CRITIC}{name}": value for name, value in others.items()}
         return inputs
+
+    def join(self, inputs: NetworkInputs) -> NetworkInputs:
+        """Joins the policy's inputs with those of the critic only, so that torsos see usual names.
+
+        The vectors become one, and the critic's images follow the policy's: an asymmetric
+        actor-critic, as in Pinto et al., "Asymmetric Actor Critic for Image-Based Robot Learning"
+        (2018, arXiv 1710.06542).
+
+        Args:
+          inputs: Normalized inputs [..., *shape].
+
+        Returns:
+          Inputs [..., *shape], shaped as `value_shapes` says.
+        """
+        if not self._joins:
+            return inputs
+        joined = {name: inputs[source] for name, source in self._image_sources.items()}
+        if "vector" in self.value_shapes:
+            vectors = [inputs[name] for name in ("vector", f"{CRITIC}vector") if name in inputs]
+            joined["vector"] = tf.concat(vectors, axis=-1)
+        return joined
+
+    def _join_shapes(self) -> None:
+        """Finds the shapes and parts of joined inputs."""
+        images = {
+            f"{prefix}{name}": shape
+            for prefix, group in (("", self._policy), (CRITIC, self._critic))
+            for name, shape in group.shapes.items()
+            if name != "vector"
+        }
+        self._image_sources = {f"image_{index}": name for index, name in enumerate(images)}
+        (start,) = self.shapes.get("vector", (0,))
+        size = start + self.critic_size
+        self.value_shapes = {"vector": (size,)} if size else {}
+        self.value_shapes |= dict(zip(self._image_sources, images.values(), strict=True))
+        names = {source: name for name, source in self._image_sources.items()}
+
+        def move(part: Part) -> Part:
+            name = names.get(f"{CRITIC}{part.name}", part.name)
+            return replace(part, name=name, start=part.start + start)
+
+        self.value_parts = {**self.parts, **tf.nest.map_structure(move, self._critic.parts)}
 
 
 def all_vectors(inputs: NetworkInputs) -> tf.Tensor | None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from agents.errors import UsageError
 from agents.policies.weights import Weight, numbered, weights_by_path
+from agents.runtime.keras_settings import sublayers
 
 # Layers with weights in all networks of users, by id; none may be in two.
 _USED_LAYERS: weakref.WeakValueDictionary[int, keras.layers.Layer] = weakref.WeakValueDictionary()
@@ -134,5 +135,5 @@ def _problem_of_modes(
 
 def _owner(model: keras.Model, state: keras.Variable) -> keras.layers.Layer:
     """The innermost layer that has a variable."""
-    layers = model._flatten_layers(include_self=False)  # Inner ones follow outer ones.
+    layers = sublayers(model, recursive=True)
     return [layer for layer in layers if any(state is own for own in layer.variables)][-1]

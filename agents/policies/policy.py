@@ -57,22 +57,16 @@ class Policy:
         self.inputs = Inputs(observation_space, keep_images, config.action_mask, config.critic_keys)
         self.action_distribution = make_action_distribution(action_space, config)
         self.network = ActorCritic(
-            self.inputs.shapes,
-            self.action_distribution,
-            config,
-            seeds.one("weights"),
-            self.inputs.critic_shapes,
-            self.inputs.parts,
-            self.inputs.critic_parts,
+            self.inputs, self.action_distribution, config, seeds.one("weights")
         )
 
-        def normalizer(shapes: dict[str, tuple[int, ...]], dtype: tf.DType) -> ObservNormalizer:
-            (size,) = shapes.get("vector", (0,))
+        def normalizer(size: int, dtype: tf.DType) -> ObservNormalizer:
             enabled = config.normalize_observ and size > 0
             return ObservNormalizer(size, config.observ_clip, enabled, reducer, dtype)
 
-        self.observ_normalizer = normalizer(self.inputs.shapes, self.inputs.dtype)
-        self.critic_normalizer = normalizer(self.inputs.critic_shapes, self.inputs.critic_dtype)
+        (size,) = self.inputs.shapes.get("vector", (0,))
+        self.observ_normalizer = normalizer(size, self.inputs.dtype)
+        self.critic_normalizer = normalizer(self.inputs.critic_size, self.inputs.critic_dtype)
 
     def act(
         self,

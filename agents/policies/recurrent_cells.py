@@ -1,4 +1,4 @@
-"""The equations of gated recurrent cells over whole sequences, with gradients.
+"""Recurrent cells, for single steps and for whole sequences, with gradients.
 
 What does not depend on the step before is computed for all steps at once: the inputs' part of the
 gates before the loop; in backpropagation the gates' derivatives before, and the gradients of the
@@ -7,16 +7,82 @@ weights after it. Automatic differentiation computes all of these in each step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
+import keras
 import tensorflow as tf
-
-from agents.policies.scan import scan
 
 State = tuple[tf.Tensor, ...]
 
 # Derivatives of a step, [..., U] each, in the order of the cell that computes them.
 Derivatives = tuple[tf.Tensor, ...]
+
+
+class Recurrent:
+    """A GRU (Cho et al., 2014, arXiv 1406.1078) or LSTM (Hochreiter and Schmidhuber, 1997).
+
+    Its state is a tuple of tensors [N, U], zero at the start of an episode. It always computes in
+    float32: errors of the state accumulate over an episode.
+
+    Attributes:
+      cell: The Keras cell.
+      weights: Its weights.
+    """
+
+    def __init__(self, kind: str, features: int, units: int, name: str):
+        """Creates the weights.
+
+        Args:
+          kind: `gru` or `lstm`.
+          features: Size of its inputs, F.
+          units: Size of its outputs, U.
+          name: Name of the weights.
+        """
+        cells = {"gru": keras.layers.GRUCell, "lstm": keras.layers.LSTMCell}
+        self._kind = kind
+        self.cell = cells[kind](units, name=name, dtype="float32")
+        self.cell.build([None, features])
+        self._sizes = tf.nest.flatten(self.cell.state_size)
+        self.weights = self.cell.weights
+
+    def zero_state(self, num_envs: int | tf.Tensor) -> State:
+        """The state at the start of episodes, [num_envs, U]."""
+        return tuple(tf.zeros([num_envs, size]) for size in self._sizes)
+
+    def step(self, features: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
+        """Computes one step.
+
+        Args:
+          features: float32 [N, F].
+          state: The state before the step, [N, U] each.
+
+        Returns:
+          Outputs, float32 [N, U], and the next state.
+        """
+        output, next_state = self.cell(features, list(state))
+        return output, tuple(tf.nest.flatten(next_state))
+
+    def unroll(
+        self, features: tf.Tensor, state: State, is_first: tf.Tensor
+    ) -> tuple[tf.Tensor, State]:
+        """Computes whole sequences.
+
+        Args:
+          features: float32 [L, N, F].
+          state: The state before the first step, [N, U] each.
+          is_first: bool [L, N], whether a step is the first of an episode: its state is zero.
+
+        Returns:
+          Outputs, float32 [L, N, U], and the states after each step, [L, N, U] each.
+        """
+        kernel, recurrent_kernel, bias = map(tf.convert_to_tensor, self.weights)
+        inputs = tf.tensordot(features, kernel, 1)  # [L, N, G * U]
+        if self._kind == "gru":  # It has two biases.
+            inputs, bias = inputs + bias[0], bias[1]
+        equations = GRU() if self._kind == "gru" else LSTM()
+        states = unroll(equations, inputs, state, is_first, recurrent_kernel, bias)
+        return states[0], states
 
 
 class Cell(Protocol):
@@ -208,3 +274,51 @@ def _backward(
 def reset_state(state: State, mask: tf.Tensor) -> State:
     """The state [..., N, U] with zeros where `mask`, bool [..., N], is set."""
     return tuple(tf.where(mask[..., None], tf.zeros_like(part), part) for part in state)
+
+
+def scan(
+    step: Callable[[Any, State], tuple[State, State]],
+    arrays: Any,
+    state: State,
+    outputs: State,
+    reverse: bool = False,
+) -> tuple[State, State]:
+    """Runs `step` over the elements of arrays.
+
+    Each element is taken in the iteration before. Where XLA takes it in the loop that computes with
+    it, it does not use the processor's vectors, and a cell's step takes twice as long.
+
+    Args:
+      step: Maps elements of the arrays and a state to the next state and outputs.
+      arrays: A structure of tensors [L, ...].
+      state: The state before the first step.
+      outputs: State of the shapes of a step's outputs, float32.
+      reverse: Whether to begin with the last elements.
+
+    Returns:
+      The last state, and the outputs of all steps, [L, ...] each.
+    """
+    length = tf.nest.flatten(arrays)[0].shape[0]
+
+    def index(count: tf.Tensor) -> tf.Tensor:
+        return length - 1 - count if reverse else count
+
+    def elements(count: tf.Tensor) -> Any:
+        return tf.nest.map_structure(lambda array: array[index(count)], arrays)
+
+    def body(
+        count: tf.Tensor, here: Any, state: State, written: tuple[tf.TensorArray, ...]
+    ) -> tuple[tf.Tensor, Any, State, tuple[tf.TensorArray, ...]]:
+        state, outputs = step(here, state)
+        pairs = zip(written, outputs, strict=True)
+        written = tuple(array.write(index(count), output) for array, output in pairs)
+        return count + 1, elements(tf.minimum(count + 1, length - 1)), state, written
+
+    empty = tuple(tf.TensorArray(tf.float32, length, element_shape=one.shape) for one in outputs)
+    _, _, state, written = tf.while_loop(
+        lambda count, *_: count < length,
+        body,
+        (tf.constant(0), elements(tf.constant(0)), state, empty),
+        maximum_iterations=length,
+    )
+    return state, tuple(array.stack() for array in written)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import keras
 
+from agents.runtime.keras_settings import sublayers
+
 
 class Weight(NamedTuple):
     """A weight of a network.
@@ -39,7 +41,7 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
 
     def visit(path: str, layer: keras.layers.Layer, trainable: bool) -> None:
         trainable = trainable and layer.trainable
-        children = _children(layer)
+        children = [child for child in sublayers(layer) if child.weights]
         inside = {id(weight) for child in children for weight in child.weights}
         own = [weight for weight in layer.weights if id(weight) not in inside]
         for name, weight in zip(_unique(weight.name for weight in own), own, strict=True):
@@ -82,9 +84,3 @@ def _unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
         unique.append(next(one for one in candidates if one not in reserved))
         reserved.add(unique[-1])
     return unique
-
-
-def _children(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """The layers with weights that a layer consists of."""
-    children: list[keras.layers.Layer] = layer._flatten_layers(include_self=False, recursive=False)
-    return [child for child in children if child.weights]

@@ -1,4 +1,7 @@
-"""Keras' own settings: its backend must be TensorFlow, the others make no difference."""
+"""Keras' own settings: its backend must be TensorFlow, the others make no difference.
+
+All names of Keras that are not public stand here.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,13 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from agents.errors import UsageError
 from agents.types import PlainData
+
+if TYPE_CHECKING:
+    import keras
 
 # Values that Keras accepts in its file; others end its import.
 _VALUES = {
@@ -69,6 +76,14 @@ def default_settings(dtype_policy: str = "float32") -> Iterator[None]:
         keras.config.set_floatx(before[0])
         keras.config.set_image_data_format(before[1])
         keras.config.set_dtype_policy(before[2])
+
+
+def sublayers(layer: keras.layers.Layer, recursive: bool = False) -> list[keras.layers.Layer]:
+    """Returns the layers inside of a layer, inner ones after outer ones."""
+    layers: list[keras.layers.Layer] = layer._flatten_layers(
+        include_self=False, recursive=recursive
+    )
+    return layers
 
 
 def _installed_version() -> str:

@@ -174,7 +174,8 @@ ROBOT = spaces.Dict(
 def test_some_keys_are_for_the_critic_only():
     inputs = Inputs(ROBOT, keep_images=True, action_mask=True, critic_keys=["state", "map"])
     assert inputs.shapes == {"vector": (3,), "image_0": (36, 40, 3)}
-    assert inputs.critic_shapes == {"vector": (2,), "image_0": (40, 40, 1)}
+    joined_shapes = {"vector": (5,), "image_0": (36, 40, 3), "image_1": (40, 40, 1)}
+    assert inputs.value_shapes == joined_shapes and inputs.critic_size == 2
     assert set(inputs.acting_space.spaces) == {"camera", "joints", "action_mask"}
     observ = {key: tf.constant(value[None]) for key, value in ROBOT.sample().items()}
     acting = {key: observ[key] for key in inputs.acting_space.spaces}
@@ -185,9 +186,30 @@ def test_some_keys_are_for_the_critic_only():
     np.testing.assert_array_equal(converted["critic_image_0"], observ["map"][..., None])
     assert converted["vector"].dtype == tf.float32
     joined = [[*observ["joints"][0].numpy(), *observ["state"][0].numpy()]]
+    normalized = {**converted, "critic_vector": tf.cast(converted["critic_vector"], tf.float32)}
+    result = inputs.join(normalized)
+    assert {name: tuple(value.shape[1:]) for name, value in result.items()} == joined_shapes
+    np.testing.assert_allclose(result["vector"], joined, rtol=1e-6)
+    np.testing.assert_array_equal(result["image_1"], converted["critic_image_0"])
     np.testing.assert_array_equal(all_vectors(converted), joined)
     assert all_vectors({"vector": converted["vector"]}) is converted["vector"]
     assert all_vectors({"image_0": converted["image_0"]}) is None
+
+
+@pytest.mark.parametrize("keys, kept", [(["map"], ["vector"]), (["state", "joints"], ["vector"])])
+def test_policy_or_critic_may_have_no_vector_of_their_own(keys, kept):
+    space = spaces.Dict({key: ROBOT[key] for key in (*keys, "camera", "joints")})
+    inputs = Inputs(space, keep_images=True, critic_keys=keys)
+    observ = {key: tf.constant(value[None]) for key, value in space.sample().items()}
+    result = inputs.join(inputs.convert(observ, critic=True))
+    assert {name: tuple(value.shape[1:]) for name, value in result.items()} == inputs.value_shapes
+    assert set(kept) < set(result)
+
+
+def test_without_keys_of_the_critic_nothing_is_joined():
+    inputs = Inputs(spaces.Box(-1, 1, (3,)))
+    vectors = {"vector": tf.ones([2, 3]), "action_mask": tf.ones([2, 2])}
+    assert inputs.join(vectors) is vectors and inputs.value_shapes == {"vector": (3,)}
 
 
 @pytest.mark.parametrize(

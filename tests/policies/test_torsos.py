@@ -10,6 +10,7 @@ from gymnasium import spaces
 from agents.distributions.factory import make_action_distribution
 from agents.errors import UsageError
 from agents.policies.actor_critic import ActorCritic
+from agents.policies.inputs import Inputs
 from agents.policies.policy import Policy
 from agents.policies.torsos import TORSOS, find_torso
 from agents.settings.config_file import load_config
@@ -19,8 +20,12 @@ from agents.spaces import flatten, pack
 
 def make(shapes, **settings):
     config = load_config("default", **settings)
-    distribution = make_action_distribution(spaces.Discrete(4), config)
-    return ActorCritic(shapes, distribution, config)
+    boxes = {
+        name: spaces.Box(-1, 1, shape) if name == "vector" else spaces.Box(0, 255, shape, np.uint8)
+        for name, shape in shapes.items()
+    }
+    inputs = Inputs(spaces.Dict(boxes), keep_images=True)
+    return ActorCritic(inputs, make_action_distribution(spaces.Discrete(4), config), config)
 
 
 def convolve(image, kernel, bias, stride):

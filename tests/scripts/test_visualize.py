@@ -436,7 +436,7 @@ gymnasium.register("Blind-v0", Blind)
 
 
 def copied(run, path, **settings):
-    """The same variables with another configuration, which no checkpoint records."""
+    """The same variables with another configuration, which its checkpoints do not record."""
     shutil.copytree(run.path, path)
     copy = RunDirectory(path)
     copy.prepare(run.load_config(**settings))
@@ -445,7 +445,8 @@ def copied(run, path, **settings):
         with np.load(file.path) as arrays:
             names = [name for name in arrays.files if not name.startswith("@")]
             values = {unquote(name): arrays[name] for name in names}
-        write(copy.checkpoints, file.step, values, file.is_best)
+        record = {"spaces": run.record("spaces")}
+        write(copy.checkpoints, file.step, values, file.is_best, record)
     return copy
 
 
