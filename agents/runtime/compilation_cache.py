@@ -2,14 +2,16 @@
 
 Loading takes a fraction of the seconds that compiling takes, and the programs are the same, bit for
 bit. Cached programs are executed, and TensorFlow fails at a file that is damaged, or can't be
-written. So the folder is the user's alone, and TensorFlow does not use it: programs with the right
-checksum are copied to its files in memory before it starts, and new ones to the folder afterwards.
+written. So the folder is the user's alone, and TensorFlow does not use it: programs that follow the
+right checksum are copied to its files in memory before it starts, and new ones to the folder
+afterwards.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import os
 import platform
 import shutil
@@ -17,7 +19,8 @@ import time
 import warnings
 from pathlib import Path
 
-from agents.regular_files import write_atomically
+from agents.paths import absolute_path
+from agents.regular_files import UNFINISHED, write_atomically
 
 VARIABLE = "AGENTS_COMPILATION_CACHE"
 OFF = "off"
@@ -25,20 +28,12 @@ OFF = "off"
 MAX_BYTES = 2**26  # Of programs; a run has 2 to 5 MB. All are read at every start.
 # A disk that is nearly full is left to more important files.
 MIN_FREE_BYTES = 2**28
-# Another process may be about to write the checksum of a program, or a program, for as long.
-GRACE_SECONDS = 600
+GRACE_SECONDS = 600  # As long, another process may be writing an unfinished program.
 
 # TensorFlow's folder, in the memory of this process.
 MEMORY = "ram://agents/xla"
 
-_PROGRAM, _CHECKSUM = "*.pb", ".sha256"
 _FLAGS = "TF_XLA_FLAGS"
-
-# The working directory, before environments of this process may change it.
-try:
-    _FOLDER = os.getcwd()
-except FileNotFoundError:  # It was deleted.
-    _FOLDER = os.sep
 
 
 class CompilationCache:
@@ -65,18 +60,27 @@ class CompilationCache:
     def load(self) -> None:
         """Copies the programs to TensorFlow's memory.
 
+        Removes damaged ones, the oldest ones beyond a limit, and what killed processes left.
+
         Raises:
           OSError: A program can't be read.
         """
         import tensorflow as tf
 
         tf.io.gfile.makedirs(MEMORY)
-        for program in self.folder.glob(_PROGRAM):
-            data, checksum = program.read_bytes(), _checksum_file(program)
-            if checksum.exists() and checksum.read_bytes() == _checksum(data):
-                with tf.io.gfile.GFile(f"{MEMORY}/{program.name}", "wb") as file:
-                    file.write(data)
-                self._stored.add(program.name)
+        left = MAX_BYTES
+        for path in sorted(self.folder.iterdir(), key=_age):
+            if path.suffix == UNFINISHED and _age(path) < GRACE_SECONDS:
+                continue
+            with contextlib.suppress(FileNotFoundError):  # Another process cleans as well.
+                checksum, _, program = path.read_bytes().partition(b"\n")
+                left -= len(program)
+                if left < 0 or checksum != _checksum(program):
+                    path.unlink()
+                    continue
+                with tf.io.gfile.GFile(f"{MEMORY}/{path.name}", "wb") as file:
+                    file.write(program)
+                self._stored.add(path.name)
 
     def store(self) -> None:
         """Writes new programs with their checksums; warns once if that fails."""
@@ -89,29 +93,12 @@ class CompilationCache:
                 if name in self._stored or not name.endswith(".pb"):
                     continue
                 with tf.io.gfile.GFile(f"{MEMORY}/{name}", "rb") as file:
-                    data = file.read()
-                write_atomically(self.folder / name, data)
-                write_atomically(_checksum_file(self.folder / name), _checksum(data))
+                    program = file.read()
+                write_atomically(self.folder / name, _checksum(program) + b"\n" + program)
                 self._stored.add(name)
         except OSError as error:
             self._can_write = False
             _warn(self.folder, error)
-
-    def clean(self) -> None:
-        """Removes what is damaged or was left unfinished, and the oldest programs beyond a limit."""
-        with contextlib.suppress(OSError):  # Of another process that cleans as well.
-            programs = sorted(self.folder.glob(_PROGRAM), key=lambda path: -path.stat().st_mtime)
-            kept = 0
-            for program in programs:
-                kept += program.stat().st_size
-                if kept > MAX_BYTES or not _is_whole(program):
-                    _checksum_file(program).unlink(missing_ok=True)
-                    program.unlink(missing_ok=True)
-            for path in self.folder.iterdir():
-                orphan = path.suffix == _CHECKSUM and not path.with_suffix("").exists()
-                unfinished = path.suffix not in (".pb", _CHECKSUM)
-                if (orphan or unfinished) and _age(path) > GRACE_SECONDS:
-                    path.unlink(missing_ok=True)
 
 
 # The cache of this process, once TensorFlow has started.
@@ -149,7 +136,7 @@ def use_cache(threads: int) -> None:
 
 
 def find_cache(threads: int) -> CompilationCache | None:
-    """Returns the cache for programs of this process, without anything damaged in it.
+    """Returns the cache for programs of this process.
 
     It lies in the folder that the variable `AGENTS_COMPILATION_CACHE` names, or else where the user's
     caches are. Each machine, version of TensorFlow, number of threads and set of XLA's flags has a
@@ -169,14 +156,12 @@ def find_cache(threads: int) -> CompilationCache | None:
     if any(flags and not flags.strip().startswith("-") for flags in _given_flags()):
         return None
     try:
-        root = Path(_FOLDER, os.path.expanduser(given) if given else _user_folder())
-        cache = CompilationCache(root / _key(threads))
+        root = absolute_path(given) if given else _user_folder()
+        return CompilationCache(root / _key(threads))
     except (OSError, RuntimeError) as error:  # Without a home, or a disk, everything is compiled.
         if given:
             _warn(Path(given), error)
         return None
-    cache.clean()
-    return cache
 
 
 def _user_folder() -> Path:
@@ -211,20 +196,8 @@ def _key(threads: int) -> str:
     return f"tensorflow-{tf.__version__}-{digest}"
 
 
-def _checksum_file(program: Path) -> Path:
-    return program.with_name(program.name + _CHECKSUM)
-
-
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode() + b"\n"
-
-
-def _is_whole(program: Path) -> bool:
-    """Whether a program is as it was compiled; a new one has no checksum for a moment."""
-    checksum = _checksum_file(program)
-    if not checksum.exists():
-        return _age(program) < GRACE_SECONDS
-    return checksum.read_bytes() == _checksum(program.read_bytes())
+def _checksum(program: bytes) -> bytes:
+    return hashlib.sha256(program).hexdigest().encode()
 
 
 def _warn(folder: Path, error: Exception) -> None:
@@ -236,4 +209,8 @@ def _warn(folder: Path, error: Exception) -> None:
 
 
 def _age(path: Path) -> float:
-    return time.time() - path.stat().st_mtime
+    """Returns the seconds since a file was written; infinite if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return math.inf

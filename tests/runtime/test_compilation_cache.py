@@ -1,10 +1,13 @@
 import hashlib
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import time
 
 import pytest
+import tensorflow as tf
 
 from agents.runtime import compilation_cache
 from agents.runtime.compilation_cache import CompilationCache, find_cache
@@ -12,16 +15,13 @@ from benchmarks.other_checkout import TRAININGS, end_in_equal_numbers
 from benchmarks.runner import ROOT
 from tests.storage.conftest import small_disk  # noqa: F401 - A fixture.
 
-# Compiles a program, and says what it computes and where it may lie.
+# Compiles a program, and says what it computes.
 CODE = """
 import ctypes
 from agents.runtime.graph_calls import GraphCalls
-from agents.runtime import compilation_cache
 from agents.runtime.tensorflow_setup import start_tensorflow
 start_tensorflow(1)
 import tensorflow as tf
-folder = getattr(compilation_cache.in_use, "folder", None)
-{}
 calls = GraphCalls(convolves=False)
 with calls:
     loop = lambda x: tf.while_loop(lambda x: True, lambda x: [tf.tanh(x @ x) + 0.1], [x], maximum_iterations=9)
@@ -32,11 +32,11 @@ with calls:
 """
 
 
-def start(root, fault=""):
+def start(root):
     names = (compilation_cache.VARIABLE, "TF_CPP_MIN_LOG_LEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     return subprocess.Popen(
-        [sys.executable, "-c", CODE.format(fault)],
+        [sys.executable, "-c", CODE],
         cwd=ROOT,
         env={**environment, compilation_cache.VARIABLE: str(root)},
         stdout=subprocess.PIPE,
@@ -45,8 +45,8 @@ def start(root, fault=""):
     )
 
 
-def run(root, fault=""):
-    with start(root, fault) as process:
+def run(root):
+    with start(root) as process:
         stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(CODE, process.returncode, stdout, stderr)
 
@@ -60,17 +60,9 @@ def cache(tmp_path):
     return CompilationCache(tmp_path / "cache")
 
 
-def add(cache, name, content=b"code", seal=True):
-    path = cache.folder / f"{name}.pb"
-    path.write_bytes(content)
-    if seal:
-        seal_program(path)
-    return path
-
-
-def seal_program(path):
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    path.with_name(f"{path.name}.sha256").write_text(f"{digest}\n")
+def sealed(program):
+    """The file of a program: its checksum, and the program."""
+    return hashlib.sha256(program).hexdigest().encode() + b"\n" + program
 
 
 def names(cache):
@@ -87,8 +79,7 @@ def test_a_program_is_compiled_once_and_loaded_without_a_message(tmp_path):
     assert cold.stderr == warm.stderr == "E0000 what matters\n"  # Which is not of loading.
     assert program.stat().st_mtime_ns == compiled
     # One that is forged, with its checksum, is loaded, too.
-    program.write_bytes(program.read_bytes()[:-1000])
-    seal_program(program)
+    program.write_bytes(sealed(program.read_bytes().partition(b"\n")[2][:-1000]))
     assert run(tmp_path).returncode == 1
 
 
@@ -111,68 +102,93 @@ def test_processes_that_start_at_once_share_a_folder(tmp_path):
         program.write_bytes(b"")  # Which the next ones compile again.
 
 
-def test_a_full_disk_is_no_failure(small_disk):  # noqa: F811
-    process = run(small_disk)
-    assert process.returncode == 0, process.stderr
-    assert not list(small_disk.glob("*/*.pb"))
+@pytest.fixture
+def loaded(monkeypatch):
+    """What is in TensorFlow's memory."""
+    monkeypatch.setattr(compilation_cache, "MEMORY", "ram://agents/test")
+    yield lambda: tf.io.gfile.listdir("ram://agents/test")
+    tf.io.gfile.rmtree("ram://agents/test")
 
 
-def test_damaged_unfinished_and_forgotten_files_are_removed(cache):
-    whole = add(cache, "whole")
-    add(cache, "new", seal=False)
-    damaged, truncated, unsealed = add(cache, "damaged"), add(cache, "truncated"), add(cache, "old")
-    damaged.write_bytes(b"cOde")
-    truncated.write_bytes(b"")
-    unsealed.with_name("old.pb.sha256").unlink()
-    age(unsealed, 3600)
-    for name, seconds in (
-        ("a.pbhost-1.tmp", 3600),
-        ("b.pbhost-2.tmp", 1),
-        ("lost.pb.sha256", 3600),
-    ):
-        (cache.folder / name).touch()
-        age(cache.folder / name, seconds)
-    cache.clean()
-    assert names(cache) == ["b.pbhost-2.tmp", "new.pb", whole.name, f"{whole.name}.sha256"]
+def test_damaged_and_unfinished_programs_are_removed(cache, loaded):
+    whole = sealed(b"code")
+    files = {
+        "whole.pb": whole,
+        "damaged.pb": whole.replace(b"code", b"cOde"),
+        "truncated.pb": whole[:-1],
+        "empty.pb": b"",
+        "unsealed.pb": b"code",
+        "now.pb.unfinished": whole[:10],
+        "long_ago.pb.unfinished": whole[:10],
+    }
+    for name, content in files.items():
+        (cache.folder / name).write_bytes(content)
+    age(cache.folder / "long_ago.pb.unfinished", 3600)
+    cache.load()
+    assert names(cache) == ["now.pb.unfinished", "whole.pb"] and loaded() == ["whole.pb"]
 
 
-def test_the_oldest_programs_are_removed(cache, monkeypatch):
+def test_the_oldest_programs_are_removed(cache, loaded, monkeypatch):
     monkeypatch.setattr(compilation_cache, "MAX_BYTES", 10)
     for index, name in enumerate("abc"):
-        age(add(cache, name), 100 - index)
-    cache.clean()
-    assert names(cache) == ["b.pb", "b.pb.sha256", "c.pb", "c.pb.sha256"]
+        (cache.folder / name).write_bytes(sealed(b"code"))
+        age(cache.folder / name, 100 - index)
+    cache.load()
+    assert names(cache) == sorted(loaded()) == ["b", "c"]
 
 
-FAULTS = {
-    "file size limit": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))",
-    "removed": "import shutil; shutil.rmtree(folder)",
-    "a file in its place": "import shutil; shutil.rmtree(folder); folder.touch()",
-    "read-only": "import subprocess; mount = ['mount', '-o', 'remount,ro', folder.parent]\n"
-    "compilation_cache.MIN_FREE_BYTES = 0; subprocess.run(mount, check=True)",
-    "full": "compilation_cache.MIN_FREE_BYTES = 0; (folder.parent / 'rest').touch()\n"
-    "os = __import__('os'); size = os.statvfs(folder); size = size.f_bavail * size.f_bsize\n"
-    "(folder.parent / 'rest').write_bytes(bytes(size - 8192))",
-}
+def remove(folder):
+    shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_folder_that_cannot_be_written_costs_one_warning(fault, tmp_path, request):
-    on_disk = fault in ("read-only", "full")
+def replace(folder):
+    shutil.rmtree(folder)
+    folder.touch()
+
+
+def limit_size(folder):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+
+def make_read_only(folder):
+    subprocess.run(["mount", "-o", "remount,ro", folder.parent], check=True)
+
+
+def fill(folder):
+    status = os.statvfs(folder)
+    (folder.parent / "rest").write_bytes(bytes(status.f_bavail * status.f_bsize - 8192))
+
+
+@pytest.mark.parametrize("fault", [remove, replace, limit_size, make_read_only, fill])
+def test_a_folder_that_cannot_be_written_costs_one_warning(
+    fault, tmp_path, request, loaded, monkeypatch
+):
+    on_disk = fault in (make_read_only, fill)
     root = request.getfixturevalue("small_disk") if on_disk else tmp_path
-    process = run(root, FAULTS[fault])
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.startswith("0x1.")
-    lines = [line for line in process.stderr.splitlines() if "warning" in line.lower()]
-    assert len(lines) == 1 and "Compiled programs can't be kept" in lines[0], process.stderr
-    assert not list(root.glob("*/*.pb*"))
+    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 0)
+    cache = CompilationCache(root / "cache")
+    cache.load()
+    for name in "ab":
+        with tf.io.gfile.GFile(f"{compilation_cache.MEMORY}/{name}.pb", "wb") as file:
+            file.write(bytes(20_000))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    fault(cache.folder)
+    try:
+        with pytest.warns(UserWarning, match="Compiled programs can't be kept in") as issued:
+            cache.store()
+            cache.store()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(issued) == 1 and not list(root.glob("*/*.pb*"))
 
 
-def test_a_folder_that_cannot_be_made_costs_one_warning(tmp_path):
-    (tmp_path / "file").touch()
-    process = run(tmp_path / "file")
-    assert process.returncode == 0, process.stderr
-    assert process.stderr.count("Compiled programs can't be kept") == 1, process.stderr
+def test_little_space_is_left_to_others(cache, loaded, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 2**62)
+    cache.load()
+    with tf.io.gfile.GFile(f"{compilation_cache.MEMORY}/a.pb", "wb") as file:
+        file.write(b"code")
+    cache.store()
+    assert names(cache) == []
 
 
 def test_each_machine_thread_count_and_choice_of_flags_has_a_folder(tmp_path, monkeypatch):
