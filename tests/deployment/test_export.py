@@ -43,8 +43,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "format"), CASES)
-def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path):
-    assert_acts_as_the_loaded_one(KINDS[name], format, tmp_path)
+def test_exported_policies_act_as_the_loaded_one(name, format, tmp_path, saved, loaded):
+    assert_acts_as(loaded(name), saved(name), KINDS[name], format, tmp_path / "out")
 
 
 BOX = spaces.Box(-1, 1, (2,))
@@ -79,7 +79,8 @@ SPACES = {
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("format", ["savedmodel", "tflite", pytest.param("onnx", marks=needs_onnx)])
 def test_exported_policies_have_tensors_of_any_name_and_type(name, format, tmp_path):
-    assert_acts_as_the_loaded_one(SPACES[name], format, tmp_path)
+    run = save_run(SPACES[name], tmp_path)
+    assert_acts_as(load_policy(run), run, SPACES[name], format, tmp_path / "out")
 
 
 def test_tensorflow_lite_returns_floating_point_as_float32(tmp_path):
@@ -97,13 +98,11 @@ def test_a_policy_that_a_format_can_not_compute_is_named(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def assert_acts_as_the_loaded_one(kind, format, tmp_path):
-    run = save_run(kind, tmp_path)
-    metadata = export_policy(run, tmp_path / "out", format)
+def assert_acts_as(policy, run, kind, format, folder):
+    metadata = export_policy(run, folder, format)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        act = foreign.load(tmp_path / "out", metadata)
-    policy = load_policy(run)
+        act = foreign.load(folder, metadata)
     for num in (1, 5, 3):
         policy.reset()
         state = {
@@ -146,15 +145,14 @@ def test_the_metadata_describe_the_policy(tmp_path):
     assert len(metadata["evaluation"]["seeds"]) == run.load_config().eval_episodes
 
 
-def test_saved_weights_do_not_change_with_those_of_this_process(tmp_path):
-    kind = KINDS["gaussian"]
-    run = save_run(kind, tmp_path)
+def test_saved_weights_do_not_change_with_those_of_this_process(tmp_path, saved, loaded):
+    kind, run = KINDS["gaussian"], saved("gaussian")
     export_policy(run, tmp_path / "out")
     module = tf.saved_model.load(str(tmp_path / "out"))
     assert len(module.signatures) == 1
     observ = batches(kind.spaces[0], 2)
     action = module.signatures["serving_default"](observ=tf.constant(observ))["action"]
-    np.testing.assert_allclose(action, load_policy(run)(observ), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(action, loaded("gaussian")(observ), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("place", ["link", "current folder"])

@@ -4,7 +4,7 @@ from gymnasium import spaces
 
 from agents.deployment.policy_function import PolicyFunction, name_leaves
 from agents.deployment.trained_policy import restore_policy
-from tests.deployment.untrained import KINDS, save_run
+from tests.deployment.untrained import KINDS
 
 
 def test_leaves_are_named_by_their_path():
@@ -32,9 +32,9 @@ def test_a_first_key_that_equals_the_prefix_is_not_repeated():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_arguments_and_results_have_the_spaces_types_and_any_batch_size(name, tmp_path):
+def test_arguments_and_results_have_the_spaces_types_and_any_batch_size(name, saved):
     kind = KINDS[name]
-    policy = restore_policy(save_run(kind, tmp_path), *kind.spaces, "last")
+    policy = restore_policy(saved(name), *kind.spaces, "last")
     function = PolicyFunction(policy, kind.spaces[1])
     specs = function.call.input_signature
     assert [spec.name for spec in specs] == [

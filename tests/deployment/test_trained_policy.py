@@ -23,7 +23,7 @@ from agents.storage.checkpoint_files import write
 from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import CartPole, InGraphTensorEnv
 from agents.vector.batch_env import BatchEnv
-from tests.deployment.untrained import KINDS, batches, save_run
+from tests.deployment.untrained import KINDS, batches
 
 
 @pytest.fixture
@@ -107,10 +107,8 @@ def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_batches_and_single_observations_get_the_actions_of_the_policy(name, tmp_path):
-    kind = KINDS[name]
-    run = save_run(kind, tmp_path)
-    policy = load_policy(run)
+def test_batches_and_single_observations_get_the_actions_of_the_policy(name, saved, loaded):
+    kind, run, policy = KINDS[name], saved(name), loaded(name)
     observation_space, action_space = kind.spaces
     observs = [batches(observation_space, 3, seed) for seed in range(3)]
     expected = expected_actions(kind, run, observs)
@@ -127,9 +125,8 @@ def test_batches_and_single_observations_get_the_actions_of_the_policy(name, tmp
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_random_actions_differ_and_are_in_the_space(name, tmp_path):
-    kind = KINDS[name]
-    policy = load_policy(save_run(kind, tmp_path))
+def test_random_actions_differ_and_are_in_the_space(name, loaded):
+    kind, policy = KINDS[name], loaded(name)
     observ = batches(kind.spaces[0], 20)
     leaves = [flatten(kind.spaces[1], policy(observ, deterministic=False)) for _ in range(2)]
     assert any(np.any(one != other) for one, other in zip(*leaves, strict=True))
@@ -137,11 +134,9 @@ def test_random_actions_differ_and_are_in_the_space(name, tmp_path):
         assert kind.spaces[1].contains(element(kind.spaces[1], leaves[0], row))
 
 
-def test_recurrent_state_is_carried_reset_and_passed(tmp_path):
-    kind = KINDS["recurrent"]
-    run = save_run(kind, tmp_path)
-    policy = load_policy(run)
-    assert policy.recurrent and not load_policy(save_run(KINDS["gaussian"], tmp_path)).recurrent
+def test_recurrent_state_is_carried_reset_and_passed(loaded):
+    kind, policy = KINDS["recurrent"], loaded("recurrent")
+    assert policy.recurrent and not loaded("gaussian").recurrent
     observs = [batches(kind.spaces[0], 3, seed) for seed in range(4)]
     state, actions = None, []
     for observ in observs:
@@ -164,18 +159,17 @@ def test_recurrent_state_is_carried_reset_and_passed(tmp_path):
 
 @hypothesis.given(strategies.integers(1, 300))
 @hypothesis.settings(max_examples=10, deadline=None)
-def test_batches_of_any_size(trained, num):
-    kind, policy = trained
+def test_batches_of_any_size(loaded, num):
+    kind, policy = KINDS["gaussian"], loaded("gaussian")
     observ = batches(kind.spaces[0], num)
     actions = policy(observ)
     assert actions.shape == (num, *kind.spaces[1].shape)
     np.testing.assert_allclose(actions[-1], policy(observ[-1]), rtol=1e-4, atol=1e-5)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    kind = KINDS["gaussian"]
-    return kind, load_policy(save_run(kind, tmp_path_factory.mktemp("run")))
+@pytest.fixture
+def trained(loaded):
+    return KINDS["gaussian"], loaded("gaussian")
 
 
 # By policy, observations that it refuses, and words of the message.
@@ -230,8 +224,8 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_observations_that_end_training_raise_value_error(name, tmp_path):
-    policy = load_policy(save_run(KINDS[name], tmp_path))
+def test_observations_that_end_training_raise_value_error(name, loaded):
+    policy = loaded(name)
     valid = policy.observation_space.sample()
     for observ, message in REFUSED[name]:
         if isinstance(observ, dict) and isinstance(valid, dict):
@@ -244,7 +238,7 @@ def test_observations_that_end_training_raise_value_error(name, tmp_path):
     policy(valid)
 
 
-def test_observations_of_any_origin_are_the_same(trained, tmp_path):
+def test_observations_of_any_origin_are_the_same(trained, loaded):
     policy = trained[1]
     whole = np.array([1, 0, -1], np.float32)
     wide = np.zeros((3, 2), np.float32)
@@ -256,22 +250,23 @@ def test_observations_of_any_origin_are_the_same(trained, tmp_path):
     for observ in given:
         np.testing.assert_array_equal(policy(observ), policy(whole))
     assert policy(np.zeros((0, 3))).shape == (0, 2)
-    image = load_policy(save_run(KINDS["image"], tmp_path))
+    image = loaded("image")
     pixels = image.observation_space.sample()
     assert image(pixels.astype(np.int64)) == image(pixels.tolist()) == image(pixels)
-    masked = load_policy(save_run(KINDS["masked dict"], tmp_path))
+    masked = loaded("masked dict")
     observ = masked.observation_space.sample()
     mask = observ["action_mask"].astype(bool)
     others = dict(reversed(observ.items())) | {"action_mask": mask, "unknown": "key"}
     assert masked(others) == masked(observ)
 
 
-def test_the_first_finite_number_out_of_bounds_is_reported_once(trained):
+def test_the_first_finite_number_out_of_bounds_is_reported_once(saved):
+    policy = load_policy(saved("gaussian"))
     with pytest.warns(UserWarning, match=r"The policy got 5.0 at \[0\] in an observation of Box"):
-        trained[1]([5, 0, 0])
-    trained[1]([6, 0, 0])  # Warnings are errors here.
+        policy([5, 0, 0])
+    policy([6, 0, 0])  # Warnings are errors here.
     with pytest.raises(ValueError, match=r"got nan at \[0\]"):
-        trained[1]([np.nan, 0, 0])
+        policy([np.nan, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -284,9 +279,8 @@ def test_the_first_finite_number_out_of_bounds_is_reported_once(trained):
         (np.full((3, 8), "0"), "finite numbers"),
     ],
 )
-def test_other_recurrent_states_raise_value_error(state, message, tmp_path):
-    kind = KINDS["recurrent"]
-    policy = load_policy(save_run(kind, tmp_path))
+def test_other_recurrent_states_raise_value_error(state, message, loaded):
+    kind, policy = KINDS["recurrent"], loaded("recurrent")
     observ = batches(kind.spaces[0], 3)
     with pytest.raises(ValueError, match=message):
         policy.step(observ, (state,))
@@ -299,16 +293,12 @@ def test_other_recurrent_states_raise_value_error(state, message, tmp_path):
             policy.reset(done)
 
 
-def test_masks_exclude_actions(tmp_path):
-    policy = load_policy(save_run(KINDS["masked dict"], tmp_path))
+def test_masks_exclude_actions(loaded):
+    policy = loaded("masked dict")
     observ = batches(policy.observation_space, 4)
     observ["action_mask"] = np.eye(4, dtype=np.int8)
     np.testing.assert_array_equal(policy(observ), np.arange(4) + 1)
     np.testing.assert_array_equal(policy(observ, deterministic=False), np.arange(4) + 1)
-
-
-def test_lists_of_numbers_are_observations(trained):
-    np.testing.assert_array_equal(trained[1]([0, 1, 2]), trained[1](np.array([0, 1, 2], "f")))
 
 
 def test_a_call_takes_less_than_a_millisecond_of_its_thread(trained):
