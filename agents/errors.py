@@ -161,7 +161,7 @@ class EnvironmentFailure(RuntimeError):
 
     @property
     def kind(self) -> tuple[str, str]:
-        """What failed and with what, to count equal failures: `("process", "was killed by ...")`."""
+        """Host and cause, to count equal failures: `("process", "was killed by ...")`."""
         return "environment", type(self).__name__
 
     def __str__(self) -> str:

@@ -41,7 +41,7 @@ SCENE_SECONDS = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where the episodes of a run's policy come from.
+    """The environments of a run's episodes.
 
     Attributes:
       run: The run.
@@ -163,7 +163,7 @@ def film_scenes(run: RunDirectory) -> Iterator[tuple[int, Path | None]]:
 
 
 def may_draw(config: Config, envs: VectorEnv | InGraphEnv) -> bool:
-    """Whether Gymnasium's environment may render pixels, without making another one.
+    """Returns whether Gymnasium's environment may render pixels, without making another one.
 
     Args:
       config: The experiment.

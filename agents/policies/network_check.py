@@ -107,7 +107,7 @@ def _problem_of_modes(
     statistics = {id(weight.variable) for weight in weights.values() if not weight.trainable}
 
     def compare(training: bool) -> tuple[bool, list[keras.Variable]]:
-        """Whether features differ from those before, and the variables that changed."""
+        """Returns whether features differ from before, and the variables that changed."""
         other = model(inputs, training=training)
         values = zip(states, before, strict=True)
         changed = [state for state, value in values if (state.value.numpy() != value).any()]

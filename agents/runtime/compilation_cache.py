@@ -40,7 +40,7 @@ class CompilationCache:
     """A folder of compiled programs.
 
     Attributes:
-      folder: Where they are.
+      folder: The folder.
     """
 
     def __init__(self, folder: Path):
@@ -106,7 +106,7 @@ in_use: CompilationCache | None = None
 
 
 def use_cache(threads: int) -> None:
-    """Lets TensorFlow keep compiled programs, unless it has looked for devices already.
+    """Starts the cache of compiled programs; no effect once TensorFlow has looked for devices.
 
     Args:
       threads: Size of TensorFlow's thread pools.
@@ -183,7 +183,7 @@ def _given_flags() -> list[str]:
 
 
 def _key(threads: int) -> str:
-    """Tells apart what programs depend on, besides themselves."""
+    """Returns the folder's name: a digest of all that programs depend on besides themselves."""
     import tensorflow as tf
 
     cpu = Path("/proc/cpuinfo")

@@ -1,1 +1,1 @@
-"""Storage: what lies in the folder of a run, safe against crashes, full disks and damage."""
+"""Storage: the folder of a run, safe against crashes, full disks and damage."""

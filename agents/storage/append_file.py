@@ -13,11 +13,11 @@ MAX_PENDING_BYTES = 16 * 2**20
 
 
 class AppendFile:
-    """Appends whole records to a file, and keeps those that the disk has no room for.
+    """Appends whole records to a file, and keeps records in memory while the disk is full.
 
-    A record that can't be written stays in memory and is written before the next one. The first
-    failure after a success issues a warning. Nothing is buffered otherwise. A file that is
-    removed, replaced or shortened meanwhile goes on at its path, with a warning.
+    A record that can't be written is written before the next one. The first failure after a success
+    issues a warning. Nothing is buffered otherwise. A file that is removed, replaced or shortened
+    meanwhile continues at its path, with a warning.
     """
 
     def __init__(self, path: Path, start: bytes = b"", creates: bool = True):
@@ -25,11 +25,11 @@ class AppendFile:
 
         Args:
           path: The file.
-          start: What to append first, if not empty.
-          creates: Whether to create it now, and not only for the first record.
+          start: The first record, if not empty.
+          creates: Whether to create the file now instead of with the first record.
 
         Raises:
-          UsageError: It, or its folder, is something else.
+          UsageError: It is no regular file, or its folder is no folder.
         """
         self.path = path
         self._descriptor: int | None = None
@@ -42,12 +42,12 @@ class AppendFile:
             self._write_pending()
 
     def append(self, record: bytes) -> None:
-        """Writes a record, after those that could not be written before."""
+        """Writes a record, after earlier ones that are kept in memory."""
         self._keep(record)
         self._write_pending()
 
     def close(self) -> None:
-        """Tries once more to write what is missing, and closes the file."""
+        """Tries once more to write the kept records, and closes the file."""
         if self._pending:
             self._write_pending()
         num_lost = self._num_lost + len(self._pending)
@@ -115,7 +115,7 @@ class AppendFile:
         )
 
     def _write(self, descriptor: int, record: bytes) -> None:
-        """Writes a whole record at the end of the file, or nothing of it."""
+        """Writes a record at the end of the file, completely or not at all."""
         written = 0
         try:
             while written < len(record):

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 class Checkpoints:
     """The last five checkpoints of a run, five from before, and the best one.
 
-    They are named after their environment step. Those from before are spread over the training.
-    They hold variables by name, and nothing that could be executed when they are loaded. Several
-    threads may save.
+    They are named after their environment step. Earlier ones are spread over the training. They
+    hold variables by name, and nothing that could be executed when they are loaded. Several threads
+    may save.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Checkpoints:
         """Initializes the checkpoints; neither reads nor writes files.
 
         Args:
-          folder: Where they are saved, in an existing folder.
+          folder: The folder of checkpoints, in an existing folder.
           variables: All variables of the run, by name.
           record: Settings and spaces in the checkpoints, see `newest_record`.
           check_in_place: Called before each save, see `RunDirectory.check_in_place`.
@@ -66,7 +66,7 @@ class Checkpoints:
             TensorFlow is not called then.
 
         Returns:
-          Whether it was saved. If not, as on a full disk, a warning says why.
+          False if it could not be saved, as on a full disk; a warning gives the reason.
 
         Raises:
           NonFiniteError: A value is NaN or infinite.
@@ -93,13 +93,13 @@ class Checkpoints:
     def load(self, required: bool = False) -> bool:
         """Loads the last intact checkpoint into the variables, or else the best; all or nothing.
 
-        Those that are damaged are skipped with a warning.
+        Damaged checkpoints are skipped with a warning.
 
         Args:
           required: Whether the run must not start over, even if the folder is empty.
 
         Returns:
-          Whether there was one.
+          False if there is no checkpoint.
 
         Raises:
           UsageError: It does not fit the variables, or none is intact.
@@ -155,9 +155,9 @@ def _assign(
 
     Args:
       file: The checkpoint.
-      content: What it holds.
+      content: Its arrays.
       variables: By name.
-      are_all: Whether it may have no others; if not, others of the same groups, such as
+      are_all: Whether other arrays are refused; if not, others of the same groups, such as
         `network/policy`, are refused all the same.
     """
     missing = [name for name in variables if name not in content.names]

@@ -65,7 +65,7 @@ def _row(line: bytes) -> dict[str, float] | None:
 
 
 def _is_finite(value: object) -> bool:
-    """Whether a value is a number that a float64 holds; Python's JSON reads NaN and infinities."""
+    """Returns whether float64 holds a value as a number; Python's JSON reads NaN and infinities."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= sys.float_info.max

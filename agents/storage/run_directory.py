@@ -302,7 +302,7 @@ class RunDirectory:
         raise RunLostError(self.path, run_lock.folder_of(self._lock))
 
     def is_started(self, first_checkpoint: int) -> bool:
-        """Whether there was a checkpoint to resume from, even if it is damaged now.
+        """Returns whether a checkpoint was saved that the run resumes from; it may be damaged now.
 
         A run that stopped before its first checkpoint starts over, and equals one that never
         stopped.
@@ -317,7 +317,7 @@ class RunDirectory:
         return bool(files) if last is None else last > first_checkpoint
 
     def checkpoint(self, which: str) -> Path:
-        """Finds a checkpoint and verifies it; the last one is that which a resumed run takes.
+        """Finds a checkpoint and verifies it; a resumed run takes the last one.
 
         Args:
           which: `last`, `averaged` (it is in the last), `best`, or the step of one of those kept.
@@ -335,15 +335,11 @@ class RunDirectory:
             )
         if which == AVERAGED and not self.load_config().average_decay:
             raise UsageError(f"--checkpoint={AVERAGED}: the run was trained without average_decay")
-        if which not in ("last", AVERAGED):
-            return self._named_checkpoint(which, files)
-        found = newest_intact(self.checkpoints)
-        if not found:
-            raise UsageError(f"{self.path}: all checkpoints of the run are damaged")
-        return found[0].path.with_suffix("")
-
-    def _named_checkpoint(self, which: str, files: list[CheckpointFile]) -> Path:
-        """Returns the path of the best checkpoint, or that of a step; see `checkpoint`."""
+        if which in ("last", AVERAGED):
+            found = newest_intact(self.checkpoints)
+            if not found:
+                raise UsageError(f"{self.path}: all checkpoints of the run are damaged")
+            return found[0].path.with_suffix("")
         named = [
             file for file in files if (file.is_best if which == "best" else str(file.step) == which)
         ]
@@ -392,7 +388,7 @@ class RunDirectory:
         return load_config(str(self.config_file), **overrides) if overrides else config
 
     def record(self, key: str) -> dict[str, PlainData]:
-        """Returns what the newest checkpoint says of the run: `settings` or `spaces`, or nothing."""
+        """Returns the `settings` or `spaces` in the newest checkpoint; empty without any."""
         values = newest_record(self.checkpoints).get(key)
         return values if isinstance(values, dict) else {}
 

@@ -18,7 +18,7 @@ _MAX_BYTES = 500
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[int]:
-    """Holds the lock of a file, which tells who does. It is free when its owner ends, however.
+    """Holds the lock of a file, which names the owner. Released when the owner exits, for any reason.
 
     Args:
       path: The file; it is created if it is missing, and stays.
@@ -53,7 +53,7 @@ def locked(path: Path) -> Iterator[int]:
 
 
 def folder_of(descriptor: int) -> Path | None:
-    """Returns the folder that a locked file is in now; None if it was deleted, or is not known."""
+    """Returns the folder that a locked file is in now; None if it was deleted or is unknown."""
     try:
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))  # Linux follows the file.
         return path.parent if os.path.samestat(path.stat(), os.fstat(descriptor)) else None
@@ -62,7 +62,7 @@ def folder_of(descriptor: int) -> Path | None:
 
 
 def _write_owner(descriptor: int) -> None:
-    """Replaces the former owner's name, if any, without a moment in which there is none."""
+    """Replaces the name of the owner before; a name is there all the time."""
     name = f"process {os.getpid()} on host {socket.gethostname()}\n".encode()
     try:
         written = os.pwrite(descriptor, name, 0)

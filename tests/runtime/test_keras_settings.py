@@ -1,3 +1,4 @@
+import functools
 import json
 import os
 import subprocess
@@ -131,12 +132,17 @@ def trained_once(kind, optimizer):
     return [action, *weights.values(), *optimizer.variables().values()]
 
 
+@functools.cache
+def usual(name, optimizer):
+    return trained_once(KINDS[name], optimizer)
+
+
 @pytest.mark.parametrize("setting", OTHER_SETTINGS)
 @pytest.mark.parametrize(
     ("name", "optimizer"), [("image", "adam"), ("recurrent", "torch_adam"), ("beta", "sgd")]
 )
 def test_other_settings_of_keras_change_no_number(setting, name, optimizer):
-    expected = trained_once(KINDS[name], optimizer)
+    expected = usual(name, optimizer)
     before = keras.config.floatx(), keras.config.image_data_format(), keras.config.dtype_policy()
     setter, value = OTHER_SETTINGS[setting]
     setter(value)
