@@ -134,7 +134,7 @@ def write(
     kept = earlier[:1] if best else _thinned(earlier)
     for other in same:
         if other not in kept:
-            other.path.unlink()
+            other.path.unlink(missing_ok=True)
     sync_folder(file.folder)
 
 
