@@ -26,11 +26,10 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   analysis       what runs have learned: curves, comparisons
   deployment     trained policies outside of training: loaded, exported
   training       the trainer: learner, evaluation, the training loop
-  sweeps         searches for good settings: spaces, trials, results
   scripts        the commands
 
 Runtime, settings, environments, shared_memory, processes, workers, vector, adapters, backends, storage,
-tracking, analysis and sweeps do not import TensorFlow, or only inside of functions. `agents.tools`
+tracking and analysis do not import TensorFlow, or only inside of functions. `agents.tools`
 lists the names that users of batch-ppo know, and `agents.presets` is a link to `configs/`.
 
 Glossary. Letters in shapes, everywhere the same:

@@ -27,7 +27,6 @@ WITHOUT_TENSORFLOW = [
     "storage",
     "tracking",
     "analysis",
-    "sweeps",
 ]
 TABLES = {"agents", "agents.tools", "agents.tools.wrappers"}  # Names for users, from all rooms.
 

@@ -1,37 +1,81 @@
-"""Searches for good settings: `python -m agents.scripts.sweep --logdir=logdir --config=pendulum`."""
+"""Searches for good settings with Optuna: `agents sweep --logdir=logdir --config=pendulum`."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import gc
+import importlib.util
+import json
 import os
 import shlex
 import signal
 import sys
-from typing import ClassVar, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents import stop_signals
 from agents.analysis.preset_table import describe_default
+from agents.command_line.installation import install_command
 from agents.command_line.parser import parse_command
-from agents.command_line.reports import command_line, interpreter, report_error, run, say
-from agents.errors import JournalError, UsageError
+from agents.command_line.reports import command_line, report_error, run, say
+from agents.errors import (
+    EnvironmentFailure,
+    InvalidActionError,
+    JournalError,
+    NonFiniteError,
+    UsageError,
+    first_line,
+)
 from agents.paths import absolute_path
+from agents.regular_files import check_folder, check_regular, open_regular, write_atomically
 from agents.runtime.keras_settings import check_keras
-from agents.scripts.train import look_up, train
+from agents.scripts.train import folders_of_other_runs, look_up, train
+from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.settings.config_file import load_config
+from agents.settings.config_file import PRESETS, load_config, read_mapping, save_config, yaml_text
+from agents.settings.consistency import nearest_divisor
 from agents.settings.entry_points import name_modules, refusing_modules_in
-from agents.sweeps.reports import best_trial, table, write_reports
-from agents.sweeps.search_space import load_space
-from agents.sweeps.sweep import Sweep, check_installed
-from agents.sweeps.trial_result import RUNNING
-from agents.sweeps.trial_training import FAILURES, train_trials
+from agents.settings.peer_names import hint
+from agents.settings.validation import abbreviate, as_text, usage_error
+from agents.storage import run_lock
+from agents.storage.checkpoint_files import find_files
+from agents.storage.metrics_file import read_metrics
+from agents.storage.run_directory import SWEEP_FILE, RunDirectory
 from agents.types import PlainData
 
-# TensorFlow keeps what it has compiled, 60 MB a trial, until its program ends.
+if TYPE_CHECKING:
+    from optuna import Trial
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial, TrialState
+
+# Ranges `{low, high, log}` or `{choices}` by setting.
+Space: TypeAlias = dict[str, dict[str, PlainData]]
+
+SETTINGS_FILE, SPACE_FILE = "settings.yaml", "space.yaml"  # In the folder of a sweep.
+STUDY = "sweep"  # The name of the study in the journal.
+
+# Trials that differ in these have scores that can't be compared; seeds follow from their numbers.
+# TensorFlow's threads are chosen once for a process.
+SHARED = frozenset({"env", "steps", "eval_interval", "eval_episodes", "seed", "threads"})
+
+# Complete trials before any is pruned: medians of fewer say little.
+STARTUP_TRIALS = 5
+
+# A trial that ended so many processes at the same step, as for lack of memory, has failed.
+MAX_STARTS = 3
+
+# When so many trials have failed before any evaluation of the sweep, others would fail as well.
+MAX_FIRST_FAILURES = 3
+
+# TensorFlow keeps the programs that it compiles, 60 MB a trial, until its process ends.
 TRIALS_PER_PROCESS = 20
+
+FAILURES = (EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError)
 
 EXAMPLES = """\
 examples:
@@ -51,8 +95,8 @@ class SweepOptions(BaseModel):
 
     logdir: str = Field(
         min_length=1,
-        description="Folder for runs; this sweep creates <time>-sweep-<config> in it, with a run "
-        "for each trial, results.csv and sweep.png.",
+        description="Folder for runs; this sweep creates <time>-sweep-<config> in it, with Optuna's "
+        "journal and a run for each trial.",
     )
     config: str | None = Field(
         None,
@@ -74,6 +118,12 @@ class SweepOptions(BaseModel):
     timestamp: str | None = Field(
         None, min_length=1, description="The <time> of a sweep in logdir to continue, or to join."
     )
+    sampler: Literal["tpe", "random"] = Field(
+        "tpe", description="Chooses settings: Optuna's TPESampler or RandomSampler."
+    )
+    pruner: Literal["median", "none"] = Field(
+        "median", description="Ends trials early: Optuna's MedianPruner, or none."
+    )
 
 
 def main(arguments: list[str]) -> None:
@@ -86,96 +136,509 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
         shown=lambda given: load_config(given.get("config") or "default"),
     )
-    check_installed()
+    if importlib.util.find_spec("optuna") is None:
+        raise UsageError(
+            f"sweeps need the package optuna, which is not installed\n{install_command('sweep')}"
+        )
     check_keras()
-    folder = os.open(os.curdir, os.O_RDONLY)  # Environments may change to another.
-    sweep = _open(options, overrides)
-    command = shlex.join([interpreter(), *_arguments(sweep, options.trials)])
-    say(f"Sweep {sweep.path}; join or continue it with: {command}")
-    hints = [f"To continue: {command}"]
+    place = os.open(os.curdir, os.O_RDONLY)  # Environments may change to another folder.
+    hints: list[str] = []
     try:
         with (
-            _refusing_modules(sweep) if options.timestamp else contextlib.nullcontext(),
+            contextlib.ExitStack() as refusals,
             stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints),
         ):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See `_restart`.
-            if train_trials(sweep, options.trials, train, at_most=TRIALS_PER_PROCESS):
-                _restart(sweep, options.trials, folder)
-    except KeyboardInterrupt as interrupt:
+            prepare = _find_sweep if options.timestamp else _make_sweep
+            path = prepare(options, overrides, refusals)
+            again = [f"--logdir={path.parent}", f"--timestamp={path.name.partition('-')[0]}"]
+            again += [
+                f"--{name}={getattr(options, name)}" for name in ("trials", "sampler", "pruner")
+            ]
+            command = f"{command_line('sweep')} {shlex.join(again)}"
+            say(f"Sweep {path}; join or continue it with: {command}")
+            hints.append(f"To continue: {command}")
+            sweep = Sweep(path, options.sampler, options.pruner)
+            if train_trials(sweep, options.trials):
+                _restart(again, place)
+    except (KeyboardInterrupt, *FAILURES) as error:
+        if not hints:
+            raise
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
-        raise SystemExit(report_error(interrupt, *hints)) from None
-    except JournalError as error:
         raise SystemExit(report_error(error, *hints)) from None
-    except FAILURES as error:
-        raise SystemExit(report_error(error, "The first trials have all failed.", *hints)) from None
-    write_reports(sweep)
     say(*_summary(sweep, options.logdir))
 
 
-def _open(options: SweepOptions, overrides: dict[str, PlainData]) -> Sweep:
-    """Makes a new sweep, or finds the one to continue."""
-    logdir = absolute_path(options.logdir)
-    space = load_space(options.space or "ppo") if options.space or not options.timestamp else None
-    if options.timestamp:
-        sweep = Sweep.existing(logdir, options.timestamp, options.config)
-        sweep.check_shared(overrides, space)
-        name_modules(overrides)
-        with _refusing_modules(sweep):
-            _look_up(sweep.config)
-        return sweep
-    assert space
+def _make_sweep(
+    options: SweepOptions, overrides: dict[str, PlainData], refusals: contextlib.ExitStack
+) -> Path:
+    """Makes the folder of a new sweep; refuses modules that only other sweeps or runs name."""
     name = options.config or "default"
-    config = load_config(name, **overrides)
-    space = space.without(overrides)
-    if not space.dimensions:
+    config, space = load_config(name, **overrides), _varied(options.space, overrides)
+    if not space:
         raise UsageError("--space: the command line has a value for each of its settings")
-    _look_up(config)
+    if others := folders_of_other_runs(options.config, options.space):
+        refusals.enter_context(refusing_modules_in(*others))
+    name_modules(overrides if others else {**space, **overrides})
+    with stop_signals.interruptible():
+        look_up(config, None)  # Before any trial fails for a module.
     if not options.config:
         print(describe_default(config.env), file=sys.stderr)
-    return Sweep.new(logdir, name, config, space)
+    path = RunDirectory.new(options.logdir, "sweep", name).path
+    try:
+        write_atomically(path / SPACE_FILE, yaml_text(space).encode())
+        save_config(config, path / SETTINGS_FILE)
+    except OSError as error:
+        raise UsageError(f"can't write to {path}: {error.strerror}") from None
+    return path
 
 
-def _look_up(config: Config) -> None:
-    """Imports the modules that settings name, before any trial fails for them."""
-    with stop_signals.handling("nothing was started"), stop_signals.interruptible():
+def _find_sweep(
+    options: SweepOptions, overrides: dict[str, PlainData], refusals: contextlib.ExitStack
+) -> Path:
+    """Finds a sweep, and refuses other settings than its own: scores would not be comparable."""
+    assert options.timestamp
+    logdir = absolute_path(options.logdir)
+    path = RunDirectory.existing(logdir, options.timestamp, options.config, is_sweep=True).path
+    config, space = _read_sweep(path)
+    given = load_config(path / SETTINGS_FILE, **overrides)
+    changed = [name for name in overrides if getattr(config, name) != getattr(given, name)]
+    changed += [name for name in overrides if name in space]
+    changed += ["--space"] if options.space and _varied(options.space, overrides) != space else []
+    if changed:
+        raise UsageError(
+            f"{changed[0]}: trials of a sweep are compared, and this one has another value\n"
+            "leave it out, or start a new sweep, without --timestamp"
+        )
+    refusals.enter_context(refusing_modules_in(path, path.parent))
+    name_modules(overrides)
+    with stop_signals.interruptible():
         look_up(config, None)
+    return path
 
 
-def _refusing_modules(sweep: Sweep) -> contextlib.AbstractContextManager[None]:
-    """Refuses modules that a sweep names and that lie in its folder, as those of a resumed run."""
-    return refusing_modules_in(sweep.path, sweep.path.parent)
+def _varied(space: str | None, overrides: Mapping[str, PlainData]) -> Space:
+    """Returns a search space without the settings of the command line."""
+    varied = load_space(space or "ppo")
+    return {name: values for name, values in varied.items() if name not in overrides}
 
 
-def _arguments(sweep: Sweep, num_trials: int) -> list[str]:
-    """Returns the arguments of Python that continue a sweep."""
-    where = [f"--logdir={sweep.path.parent}", f"--timestamp={sweep.timestamp}"]
-    return ["-m", "agents.scripts.sweep", *where, f"--trials={num_trials}"]
+def _read_sweep(path: Path) -> tuple[Config, Space]:
+    """Reads the settings that trials share, and those that vary, of a sweep's folder."""
+    for name in (SETTINGS_FILE, SPACE_FILE):
+        check_regular(path / name)
+    return load_config(path / SETTINGS_FILE), load_space(path / SPACE_FILE)
 
 
-def _restart(sweep: Sweep, num_trials: int, folder: int) -> NoReturn:
+def _restart(arguments: Sequence[str], place: int) -> NoReturn:
     """Replaces this program by one that continues the sweep, in the same process and an open folder.
 
-    Signals wait until it handles them, after its imports.
+    Signals wait until it handles them, after its imports. Python finds no modules in the folder.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals.SIGNALS)
     stop_signals.check()
     sys.stdout.flush()
-    os.fchdir(folder)
-    os.execv(sys.executable, [sys.executable, *_arguments(sweep, num_trials)])
+    os.fchdir(place)
+    home = str(Path(__file__).parents[2])
+    code = (
+        f"import sys; sys.argv[0] = {sys.argv[0]!r}; sys.path = [*filter(None, sys.path), {home!r}]; "
+        "from agents.scripts.main import main; main()"
+    )
+    os.execv(sys.executable, [sys.executable, "-c", code, "sweep", *arguments])
 
 
 def _summary(sweep: Sweep, logdir: str) -> list[str]:
-    """Returns the best trials, and what to do with them."""
-    results = sweep.results()
-    lines = table(results)
-    lines.append(f"Results are in {sweep.path / 'results.csv'} and {sweep.path / 'sweep.png'}")
-    if running := [result for result in results if result.state == RUNNING]:
-        lines.append(f"{len(running)} trials are being trained by other processes")
-    if best := best_trial(results):
-        options = [f"--logdir={logdir}", f"--sweep={sweep.path}", f"--trial={best.number}"]
+    """Returns the best trial, and what to do with it."""
+    storage = [f"--storage={sweep.journal}", "--storage-class=JournalFileBackend"]
+    lines = [f"See all trials: optuna trials {shlex.join([*storage, f'--study-name={STUDY}'])}"]
+    if best := sweep.best():
+        run, described = sweep.run(best.number), _describe(sweep.settings(best))
+        options = [f"--logdir={logdir}", f"--config={run.config_file}", f"--name={run.path.name}"]
         again = f"{command_line('train')} {shlex.join([*options, '--seed=1'])}"
-        lines.append(f"Train the best settings again: {again}")
+        lines = [f"Best {_result(best)}, with {described}", *lines]
+        lines += [f"Train its settings again: {again}"]
     return lines
+
+
+def train_trials(sweep: Sweep, num_trials: int) -> bool:
+    """Trains trials until the sweep has enough of them; several processes may do so at a time.
+
+    Args:
+      sweep: The sweep.
+      num_trials: Trials that it has at its end, those of other processes included.
+
+    Returns:
+      Whether trials may be left that no process trains.
+
+    Raises:
+      KeyboardInterrupt: Training was interrupted. The next process resumes the trial.
+      JournalError: The journal can't be written. The next process resumes the trial.
+      EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError: The first trials of the
+        sweep have all failed, the last one with this error.
+    """
+    for _ in range(TRIALS_PER_PROCESS):
+        stop_signals.check()
+        with sweep.claimed(num_trials) as trial:
+            if trial is None:
+                return False
+            described = _describe(sweep.settings(trial))
+            say(f"Trial {trial.number} of {num_trials}: {described}", file=sys.stderr)
+            error = _train_trial(sweep, trial)
+        trials, best = sweep.trials(), sweep.best()
+        line = _result(trials[trial.number]).capitalize()
+        line += f": {first_line(error)}" if error else ""
+        say(line + (f" (best: {_result(best)})" if best else ""), file=sys.stderr)
+        has_scores = any(trial.values or trial.intermediate_values for trial in trials)
+        if error and not has_scores and len(trials) >= MAX_FIRST_FAILURES:
+            say("The first trials have all failed.", file=sys.stderr)
+            raise error
+        gc.collect()  # Graphs are cycles of objects.
+    return True
+
+
+def _train_trial(sweep: Sweep, trial: FrozenTrial) -> Exception | None:
+    """Trains a trial to its end, or until it is pruned or fails; returns why it failed.
+
+    Its score is the last evaluation's. Settings that contradict each other prune it at once: the
+    sampler learns to avoid them.
+    """
+    from optuna.trial import TrialState
+
+    run = sweep.run(trial.number)
+    try:
+        config = sweep.trial_config(trial)
+    except UsageError as error:
+        sweep.finish(trial, TrialState.PRUNED)
+        return error
+    last, state = None, TrialState.COMPLETE
+    try:
+        with contextlib.closing(train(config, run)) as scores:
+            for score in scores:
+                last = float(score)
+                if score.step < config.steps and sweep.prunes(trial, score.step, last):
+                    state = TrialState.PRUNED
+                    break
+        if last is None:  # It was complete when its process was killed.
+            last = _logged_score(run)
+    except JournalError:
+        raise
+    except FAILURES as error:
+        run.write_error(error)
+        sweep.finish(trial, TrialState.FAIL)
+        return error
+    # Training has ended: an interrupt while it did leaves a trial that can be resumed.
+    sweep.finish(trial, state, last if state == TrialState.COMPLETE else None)
+    return None
+
+
+def _logged_score(run: RunDirectory) -> float:
+    """Returns the mean return of a run's last evaluation."""
+    rows = read_metrics(run.metrics_file)
+    scores = [row["eval/return_mean"] for row in rows if "eval/return_mean" in row]
+    if not scores:
+        raise UsageError(f"{run.metrics_file} has no evaluation")
+    return scores[-1]
+
+
+class Sweep:
+    """The folder `<logdir>/<time>-sweep-<config>` of one sweep, with a run for each trial.
+
+    Attributes:
+      path: The folder.
+      journal: Optuna's file of all trials, which processes share.
+      config: The settings that all trials share.
+      space: The settings that vary.
+    """
+
+    def __init__(self, path: Path, sampler: str = "tpe", pruner: str = "median"):
+        """Reads the settings and opens the journal; creates it if it is missing.
+
+        Args:
+          path: The folder, with settings and space.
+          sampler: See `SweepOptions`.
+          pruner: See `SweepOptions`. No trial is pruned in the first third of its steps.
+
+        Raises:
+          UsageError: A file can't be read, is damaged, or is no regular file.
+          JournalError: The journal can't be written.
+        """
+        import optuna
+        from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+        self.path, self.journal = path, path / SWEEP_FILE
+        self.config, self.space = _read_sweep(path)
+        check_regular(self.journal, in_place=True)
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        samplers = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
+        self._make_sampler = samplers[sampler]
+        pruners = {
+            "median": optuna.pruners.MedianPruner(STARTUP_TRIALS, self.config.steps // 3),
+            "none": optuna.pruners.NopPruner(),
+        }
+        with self._journal_errors():
+            is_new = not self.journal.exists()
+            self._lock = JournalLock(self.journal)
+            backend = JournalFileBackend(str(self.journal), self._lock)  # type: ignore[arg-type]
+            self._storage = JournalStorage(backend)
+            make = functools.partial(optuna.create_study, direction="maximize", load_if_exists=True)
+            open_study = make if is_new else optuna.load_study
+            self._study = open_study(
+                storage=self._storage, study_name=STUDY, pruner=pruners[pruner]
+            )
+
+    @contextlib.contextmanager
+    def claimed(self, num_trials: int) -> Iterator[FrozenTrial | None]:
+        """Claims a trial for this process: an interrupted or a new one.
+
+        Args:
+          num_trials: Trials that the sweep has at its end, those of other processes included.
+
+        Yields:
+          The trial; None if there are as many, and other processes train the unfinished ones.
+
+        Raises:
+          UsageError: The folder of the trial is a link or a file.
+          JournalError: The journal can't be written.
+        """
+        with contextlib.ExitStack() as stack:
+            with self._exclusive():
+                number = self._resume(stack)
+                if number is None and len(self.trials()) < num_trials:
+                    seed = Seeds(self.config.seed).one("sampler", len(self.trials()))
+                    self._study.sampler = self._make_sampler(seed=seed)
+                    number = self._study.ask(_distributions(self.space)).number
+                    self._claim(number, stack)
+            yield None if number is None else self.trials()[number]
+
+    def _resume(self, stack: contextlib.ExitStack) -> int | None:
+        """Claims a trial whose process has ended before it; fails trials that end processes."""
+        from optuna.trial import TrialState
+
+        for trial in self.trials():
+            if trial.state.is_finished() or not self._claim(trial.number, stack):
+                continue
+            files = find_files(self.run(trial.number).checkpoints)
+            step = max((file.step for file in files), default=0)
+            starts = [*trial.user_attrs.get("starts", [0]), step]
+            if self.space.keys() <= trial.params.keys() and starts.count(step) <= MAX_STARTS:
+                self._trial(trial).set_user_attr("starts", starts)
+                return trial.number
+            self._study.tell(trial.number, state=TrialState.FAIL)
+        return None
+
+    def _claim(self, number: int, stack: contextlib.ExitStack) -> bool:
+        """Claims a trial until the stack is closed; returns False if another process has it."""
+        path = self.run(number).path
+        lock = path.with_name(f"{path.name}.lock")
+        check_folder(path)
+        check_regular(lock, in_place=True)
+        try:
+            stack.enter_context(run_lock.locked(lock))
+        except UsageError:
+            return False
+        return True
+
+    def run(self, number: int) -> RunDirectory:
+        """Returns the run of a trial."""
+        return RunDirectory(self.path / f"trial-{number:04d}")
+
+    def settings(self, trial: FrozenTrial) -> dict[str, PlainData]:
+        """Returns the settings of a trial that vary; minibatches have the nearest size that fits."""
+        settings = {
+            name: json.loads(trial.params[name]) if "choices" in values else trial.params[name]
+            for name, values in self.space.items()
+        }
+        sizes = {
+            name: settings.get(name, getattr(self.config, name))
+            for name in ("num_envs", "rollout_length", "minibatch_size")
+        }
+        if settings.keys() & sizes.keys():
+            total = sizes["num_envs"] * sizes["rollout_length"]
+            settings["minibatch_size"] = nearest_divisor(total, sizes["minibatch_size"])
+        return settings
+
+    def trial_config(self, trial: FrozenTrial) -> Config:
+        """Returns all settings of a trial; its seed depends on the sweep's seed and its number.
+
+        Raises:
+          UsageError: They contradict each other.
+        """
+        seed = Seeds(self.config.seed).one("trial", trial.number)
+        return load_config(self.path / SETTINGS_FILE, **self.settings(trial), seed=seed)
+
+    def trials(self) -> list[FrozenTrial]:
+        """Returns all trials by number."""
+        return self._study.get_trials(deepcopy=False)
+
+    def best(self) -> FrozenTrial | None:
+        """Returns the complete trial with the highest score; None before there is one."""
+        complete = [trial for trial in self.trials() if trial.state.name == "COMPLETE"]
+        return max(complete, key=lambda trial: trial.value or 0.0, default=None)
+
+    def prunes(self, trial: FrozenTrial, step: int, score: float) -> bool:
+        """Stores the score of an evaluation; returns whether to prune the trial."""
+        # Iterations end at different steps in trials of other rollout lengths.
+        step = step // self.config.eval_interval * self.config.eval_interval
+        with self._exclusive():
+            running = self._trial(trial)
+            if step not in self.trials()[trial.number].intermediate_values:  # It was resumed.
+                running.report(score, step)
+            return bool(running.should_prune())
+
+    def finish(self, trial: FrozenTrial, state: TrialState, score: float | None = None) -> None:
+        """Ends a trial; only complete ones have a score."""
+        with self._exclusive():
+            self._study.tell(trial.number, score, state)
+
+    def _trial(self, trial: FrozenTrial) -> Trial:
+        """Returns the trial to write to, which another process may have started."""
+        from optuna import Trial
+
+        study = self._storage.get_study_id_from_name(STUDY)
+        identity = self._storage.get_trial_id_from_study_id_trial_number(study, trial.number)
+        return Trial(self._study, identity)
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """A section that no two processes are in at the same time; it should be short."""
+        with self._journal_errors():
+            self._lock.acquire()
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+    @contextlib.contextmanager
+    def _journal_errors(self) -> Iterator[None]:
+        """Names the journal in errors of reading and writing it."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except OSError as error:
+            raise JournalError(f"can't write {self.journal}: {error.strerror}") from None
+        except Exception as error:  # Of any type: Optuna checks neither keys nor values.
+            raise UsageError(
+                f"{self.journal} is damaged ({type(error).__name__}: {first_line(error)})\n"
+                "restore it from a copy, or start a new sweep, without --timestamp"
+            ) from error
+
+
+class JournalLock:
+    """Lock of a journal, for Optuna; released when its owner exits, for any reason.
+
+    Optuna's locks stay for 30 seconds. Its journal can't be read after a line that a full disk or a
+    killed process has left unfinished, so that is cut off.
+    """
+
+    def __init__(self, journal: Path):
+        """Opens the lock's file."""
+        self._journal, self._depth = journal, 0
+        path = journal.with_name(f"{journal.name}.lock")
+        self._descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
+
+    def acquire(self) -> bool:
+        """Waits for the lock, unless this process has it."""
+        if self._depth == 0:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            with os.fdopen(open_regular(self._journal, os.O_RDWR), "rb+") as file:
+                file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+                if file.read() != b"\n":
+                    file.seek(0)
+                    file.truncate(file.read().rfind(b"\n") + 1)
+        self._depth += 1
+        return True
+
+    def release(self) -> None:
+        """Releases the lock, once for each time that it was acquired."""
+        self._depth -= 1
+        if self._depth == 0:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+def load_space(name: str | Path) -> Space:
+    """Loads a search space and validates it.
+
+    Args:
+      name: `ppo`, which comes with the library, or path of a YAML file.
+
+    Raises:
+      UsageError: It can't be read, or a setting is unknown, or takes other values. The message has
+        at most three lines.
+    """
+    path = PRESETS / "search_spaces" / "ppo.yaml" if name == "ppo" else Path(name).expanduser()
+    space = read_mapping(path)
+    for setting, values in space.items():
+        place = f"{setting} in {path}"
+        if setting not in Config.model_fields:
+            suggestion = hint(str(setting), Config.model_fields, repr)
+            raise UsageError(f"unknown setting '{setting}' in {path}{suggestion}")
+        if setting in SHARED:
+            raise UsageError(f"{place}: all trials share it; set it with --{setting}=VALUE")
+        names = set(values) if isinstance(values, dict) else set()
+        if {"low", "high"} <= names <= {"low", "high", "log"}:
+            ends = [values["low"], values["high"]]
+            is_valid = Config.model_fields[setting].annotation in (int, float)
+        else:
+            is_valid = names == {"choices"} and isinstance(values["choices"], list)
+            ends = values["choices"] if is_valid else []
+        if not is_valid:
+            raise UsageError(
+                f"{place}: expected numbers as {{low: 1e-5, high: 1e-2, log: true}}, or any values as "
+                f"{{choices: [32, 64]}}, got {abbreviate(values)}"
+            )
+        for value in ends:
+            _check_value(setting, value, path)
+        try:
+            _distributions({setting: values})
+        except (
+            TypeError,
+            ValueError,
+        ) as error:  # Of Optuna, and of values that JSON does not have.
+            raise UsageError(f"{place}: {first_line(error)}") from None
+    return space
+
+
+def _check_value(setting: str, value: PlainData, path: Path) -> None:
+    """Raises a UsageError for a value that a setting does not take."""
+    try:
+        Config.model_validate({setting: value})
+    except ValidationError as error:
+        # Others come from checks across settings, which depend on those of the experiment.
+        if any(problem["loc"] for problem in error.errors(include_url=False)):
+            origin = f" in {path}"
+            raise usage_error(error, Config, {setting: value}, origin=lambda name: origin) from None
+
+
+def _distributions(space: Space) -> dict[str, BaseDistribution]:
+    """Returns Optuna's distributions by setting; choices are JSON texts."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    distributions: dict[str, BaseDistribution] = {}
+    for name, values in space.items():
+        is_integer = Config.model_fields[name].annotation is int
+        if "choices" in values:
+            choices = [json.dumps(choice) for choice in values["choices"]]
+            distributions[name] = CategoricalDistribution(choices)
+        else:
+            distributions[name] = (IntDistribution if is_integer else FloatDistribution)(**values)
+    return distributions
+
+
+def _result(trial: FrozenTrial) -> str:
+    """Describes how a trial has ended: `trial 3 pruned with score -150.2 at step 20,000`."""
+    state = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed"}[trial.state.name]
+    if state == "complete":
+        return f"trial {trial.number} {state} with score {trial.value:.5g}"
+    if trial.last_step is None:
+        return f"trial {trial.number} {state}"
+    score = trial.intermediate_values[trial.last_step]
+    return f"trial {trial.number} {state} with score {score:.5g} at step {trial.last_step:,}"
+
+
+def _describe(settings: Mapping[str, PlainData]) -> str:
+    """Returns settings in one line: `learning_rate 0.001, layers 64,64`."""
+    return ", ".join(f"{name} {as_text(value, 3)}" for name, value in settings.items())
 
 
 if __name__ == "__main__":

@@ -40,8 +40,7 @@ from agents.settings.entry_points import (
     refusing_modules_in,
 )
 from agents.settings.peer_names import argument_hint
-from agents.storage.run_directory import RunDirectory, resolve_run
-from agents.sweeps.sweep import trial_run
+from agents.storage.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
@@ -88,12 +87,6 @@ class TrainOptions(BaseModel):
         min_length=1,
         description="The <time> of a run in logdir to resume from its last checkpoint; latest for the "
         "newest.",
-    )
-    sweep: str | None = Field(
-        None, min_length=1, description="Folder of a sweep, with a --trial to train again."
-    )
-    trial: int | None = Field(
-        None, ge=0, description="Number of the trial in --sweep whose settings this run takes."
     )
     track: Literal["wandb"] | None = Field(
         None, description="Sends metrics to Weights & Biases as well; needs the package wandb."
@@ -295,7 +288,7 @@ def main(arguments: list[str]) -> None:
         raise UsageError("--learner-cpus and --learner-gpus are what --cluster=ray reserves")
     config, resumed, names = _experiment(options, overrides)
     note = ""
-    if not (options.config or options.timestamp or options.sweep):
+    if not (options.config or options.timestamp):
         from agents.analysis.preset_table import describe_default
 
         note = describe_default(config.env)
@@ -361,14 +354,6 @@ def _experiment(
     options: TrainOptions, overrides: dict[str, PlainData]
 ) -> tuple[Config, RunDirectory | None, list[str]]:
     """The settings, the run to resume, if any, and otherwise what tells a new run apart."""
-    last = [options.name] if options.name else []
-    if trial := _trial(options):
-        sweep = trial.path.resolve().parent.name
-        names = [re.sub("^[^-]*-sweep-", "", sweep), trial.path.name, *last]
-        name_modules(overrides)
-        config = trial.load_config(**overrides)
-        look_up(config, trial, warns=False)  # Refuses modules that only the trial names.
-        return config, None, names
     if options.timestamp:
         if options.name:
             raise UsageError("--name is for new runs; leave it out to resume one")
@@ -377,24 +362,28 @@ def _experiment(
         return resumed.load_config(**overrides), resumed, []
     preset = options.config or "default"
     config = load_config(preset, **overrides)
-    if Path(preset).name == "config.yaml" and Path(preset).with_name("checkpoints").is_dir():
+    if others := folders_of_other_runs(preset):
         name_modules(overrides)
-        other = RunDirectory(Path(preset).parent)
-        look_up(config, other, warns=False)  # Refuses modules that only the other run names.
+        with refusing_modules_in(*others):
+            look_up(config, None, warns=False)
     other_env = config.env != load_config(preset).env
-    return config, None, [preset, *([config.env] if other_env else []), *last]
+    names = [preset, *([config.env] if other_env else []), *filter(None, [options.name])]
+    return config, None, names
 
 
-def _trial(options: TrainOptions) -> RunDirectory | None:
-    """Returns the run of the trial whose settings to take, if one is named."""
-    if options.sweep is None and options.trial is None:
-        return None
-    if options.sweep is None or options.trial is None:
-        raise UsageError("--sweep=FOLDER and --trial=NUMBER belong together; give both")
-    for option in ("config", "timestamp"):
-        if getattr(options, option) is not None:
-            raise UsageError(f"--{option} and --trial exclude each other; the trial has settings")
-    return trial_run(options.sweep, options.trial)
+def folders_of_other_runs(*files: str | None) -> list[Path]:
+    """Returns the folders of the runs and sweeps that files belong to, and their logdirs.
+
+    Modules that only a file of another run names are refused where they lie in these folders.
+    """
+    folders: list[Path] = []
+    for path in (Path(file).absolute() for file in files if file):
+        is_run = path.name == "config.yaml" and path.with_name("checkpoints").is_dir()
+        if (path.parent.parent / SWEEP_FILE).exists():  # The folder of a sweep has its trials.
+            folders += path.parents[:3]
+        elif is_run or (path.parent / SWEEP_FILE).exists():
+            folders += path.parents[:2]
+    return folders
 
 
 def _dry_run(config: Config) -> list[str]:

@@ -42,7 +42,7 @@ from agents.storage.metrics_file import read_metrics
 from agents.types import PlainData
 
 MAX_COMMANDS_BYTES = 1_000_000
-SWEEP_FILE = "settings.yaml"  # In the folder of a sweep, which has its runs inside.
+SWEEP_FILE = "journal.jsonl"  # In the folder of a sweep, which has its runs inside.
 LATEST = "latest"  # Names the newest run of a logdir.
 _TIME = r"(\d{8}T\d{6})(?:_(\d+))?"  # In the name of a run; counts those of the same second.
 
@@ -148,7 +148,7 @@ class RunDirectory:
             if not is_sweep and (found[0] / SWEEP_FILE).is_file():
                 raise UsageError(
                     f"--timestamp={timestamp}: {found[0]} is a sweep\n"
-                    "continue it with agents sweep, or train a trial's settings with --sweep and --trial"
+                    "continue it with agents sweep, or train a trial's settings with --config=.../config.yaml"
                 )
             check_writable(found[0], "--timestamp")
             return cls(found[0])

@@ -29,7 +29,7 @@ from agents.deployment.space_json import spaces_to_json
 from agents.policies.policy import Policy
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
-from agents.settings.config_file import EXTENDS, load_config, save_config
+from agents.settings.config_file import EXTENDS, load_config
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import registration
@@ -161,10 +161,8 @@ def make_page(tmp_path, monkeypatch):
 
 
 def save_sweep(path):
-    """What `--trial=7` needs of a sweep."""
-    config = load_config("pendulum")
-    RunDirectory(path / "trial-0007").prepare(config)
-    save_config(config, path / "settings.yaml")
+    """What `--config=.../trial-0007/config.yaml` needs of a sweep."""
+    RunDirectory(path / "trial-0007").prepare(load_config("pendulum"))
 
 
 def short_config(name="pendulum", **overrides):

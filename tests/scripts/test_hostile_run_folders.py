@@ -25,7 +25,7 @@ from agents.settings import current_folder
 from agents.settings.config_file import load_config, save_config
 from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
 from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import SWEEP_FILE, RunDirectory
+from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 RUN = "20260131T120000-default"
@@ -266,7 +266,7 @@ def test_a_sweep_that_is_continued_names_nothing_that_lies_beside_it(attack):
     config = load_config("cartpole", env_wrappers=(f"{name}:evil",), steps=100)
     path = attack.logdir / f"{started}-sweep-cartpole"
     path.mkdir()
-    save_config(config, path / SWEEP_FILE)
+    save_config(config, path / "settings.yaml")
     (path / "space.yaml").write_text("epochs: {choices: [1, 2]}")
     arguments = [f"--logdir={attack.logdir}", f"--timestamp={started}", "--trials=1"]
     check_refused(attack, "env_wrappers", lambda: sweep.main(arguments))

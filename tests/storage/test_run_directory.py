@@ -134,7 +134,7 @@ def test_latest_names_the_newest_run(tmp_path, names, newest):
     (tmp_path / "20270101T000000-no_run").mkdir()
     sweep = tmp_path / "20270101T000000-sweep-pendulum"
     make_runs(sweep, "trial-0000")
-    (sweep / "settings.yaml").touch()
+    (sweep / "journal.jsonl").touch()
     assert RunDirectory.of(tmp_path / "latest").path == tmp_path / newest
     assert resolve_run(f"{tmp_path}/latest/") == tmp_path / newest
     assert resolve_run(tmp_path / newest) == tmp_path / newest

@@ -1,1 +1,0 @@
-"""Sweeps: many short trainings that search for good settings."""
