@@ -8,8 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agents.analysis.comparison import Group, compare_runs
-from agents.analysis.comparison_table import csv_text, table_lines
+from agents.analysis.comparison import Group, compare_runs, csv_text, table_lines
 from agents.analysis.run_scores import Axis, RunScores, read_scores
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import run, say
@@ -120,7 +119,7 @@ def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
 
 def _write(groups: Sequence[Group], metric: str, outdir: Path) -> None:
     """Writes comparison.png and comparison.csv."""
-    from agents.analysis.comparison_plot import plot_comparison
+    from agents.analysis.curves import plot_comparison
 
     image = plot_comparison(groups, metric).image(dpi=120)
     try:

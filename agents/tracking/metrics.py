@@ -8,15 +8,13 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from agents.storage.append_file import AppendFile
 from agents.storage.metrics_file import read_metrics, remove_lines_after
 from agents.tracking.event_files import EventFile, remove_events_after
-from agents.tracking.hyperparameters import write_hyperparameters
-from agents.tracking.tracker import Tracker
 from agents.types import PlainData
 
 if TYPE_CHECKING:
@@ -27,6 +25,22 @@ if TYPE_CHECKING:
 # Tags in the events of evaluation, where they differ from those in metrics.jsonl: TensorBoard draws
 # the values of all folders that have one tag in one chart.
 _EVENT_TAGS = {"eval/return_mean": "episode/return", "eval/length_mean": "episode/length"}
+
+
+class Tracker(Protocol):
+    """An experiment tracker. Steps are environment steps; none of its methods may raise."""
+
+    def config(self, settings: Mapping[str, object]) -> None:
+        """Receives the settings."""
+
+    def scalars(self, step: int, scalars: Mapping[str, float]) -> None:
+        """Receives scalars by tag; those that are not finite, too."""
+
+    def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Receives arrays of any shape by tag."""
+
+    def video(self, step: int, tag: str, path: Path) -> None:
+        """Receives a video file."""
 
 
 class Metrics:
@@ -158,3 +172,31 @@ def _warn_of_loss(path: Path, last: int, expected: int) -> None:
             "training goes on, and its curves have a gap",
             stacklevel=4,
         )
+
+
+def write_hyperparameters(folder: Path, settings: Mapping[str, PlainData]) -> None:
+    """Writes a run's settings as an event file, in place of an earlier one.
+
+    TensorBoard finds the metrics in the folders below, and which settings differ between runs.
+
+    Args:
+      folder: Folder of the run.
+      settings: The values by name. Lists and dictionaries are shown as JSON.
+    """
+    from tensorboard.plugins.hparams import summary_v2  # Without Keras, unlike `api`.
+
+    if not folder.is_dir():
+        return  # It was moved: no other one is made.
+    for path in folder.glob("events.out.tfevents.*"):
+        path.unlink()
+    file = EventFile(folder)
+    file.summary(0, summary_v2.hparams_pb(_plain(settings), trial_id=folder.name))
+    file.close()
+
+
+def _plain(settings: Mapping[str, PlainData]) -> dict[str, bool | float | str]:
+    """Returns numbers, switches and texts as they are, anything else as JSON."""
+    return {
+        name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
+        for name, value in settings.items()
+    }

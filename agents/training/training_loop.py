@@ -20,8 +20,7 @@ from agents.settings.config import Config
 from agents.storage.checkpoint import Checkpoints
 from agents.storage.checkpoint_files import find_files, newest_intact
 from agents.storage.run_directory import RunDirectory
-from agents.tracking.metrics import Metrics
-from agents.tracking.tracker import Tracker
+from agents.tracking.metrics import Metrics, Tracker
 from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
 from agents.training.evaluation_score import EvaluationScore

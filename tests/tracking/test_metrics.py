@@ -5,11 +5,13 @@ import sys
 
 import numpy as np
 import pytest
+from tensorboard.plugins.hparams import plugin_data_pb2
 
+from agents.settings.config import Config
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.tracking.metrics import Metrics
-from tests.tracking.shown_events import events, steps_of
+from tests.tracking.shown_events import events, plugin_contents, steps_of
 
 
 @pytest.fixture
@@ -65,16 +67,8 @@ def test_tensorboard_shows_everything_of_a_process_that_was_killed(run):
 def test_resuming_removes_later_steps(run):
     write(run, 0, [100, 200, 300])
     write(run, 200, [300, 400])
-    assert [row["step"] for row in read_metrics(run.metrics_file)] == [
-        100,
-        100,
-        200,
-        200,
-        300,
-        300,
-        400,
-        400,
-    ]
+    steps = [row["step"] for row in read_metrics(run.metrics_file)]
+    assert steps == [100, 100, 200, 200, 300, 300, 400, 400]
     assert steps_of(run.train_events, "losses/policy") == [100, 200, 300, 400]
     assert steps_of(run.train_events, "rollout/reward") == [100, 200, 300, 400]
     assert steps_of(run.eval_events, "episode/return") == [100, 200, 300, 400]
@@ -93,6 +87,7 @@ def truncate(path, num_bytes):
 
 @pytest.mark.parametrize("num_bytes", [1, 5, 40])
 def test_resuming_after_an_incomplete_line(run, num_bytes):
+    run.metrics_file.write_text('{"step": 100, "wall_')  # Nothing of it is left.
     write(run, 0, [100, 200])
     truncate(run.metrics_file, num_bytes)
     complete = 3 + (num_bytes == 1)  # Without its line break the last one is still complete.
@@ -100,15 +95,6 @@ def test_resuming_after_an_incomplete_line(run, num_bytes):
     write(run, 200, [300])
     lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
     assert [row["step"] for row in lines] == [100, 100, 200, 200][:complete] + [300, 300]
-
-
-def test_resuming_after_an_incomplete_first_line(run):
-    run.metrics_file.write_text('{"step": 100, "wall_')
-    write(run, 0, [100])
-    assert [json.loads(line)["step"] for line in run.metrics_file.read_text().splitlines()] == [
-        100,
-        100,
-    ]
 
 
 @pytest.mark.parametrize("num_bytes", [1, 6, 100])
@@ -129,11 +115,20 @@ def test_lines_are_json_without_nan(run):
     assert (row["a"], row["b"], row["c"]) == (None, None, 2.0)
 
 
-def test_the_configuration_is_shown(run):
-    metrics = Metrics(run, 0)
-    metrics.config({"seed": 7})
-    metrics.close()
-    assert "configuration" in events(run.train_events)
+def test_the_hparams_page_shows_all_settings_of_a_run_once(run):
+    for seed in (1, 2):  # The run is resumed.
+        settings = Config(seed=seed, learning_rate=1e-3, env_kwargs={"g": 9.81}).model_dump()
+        start_metrics(run, 0).config(settings)
+    assert len(list(run.path.glob("events.out.tfevents.*"))) == 1
+    # TensorBoard finds which settings differ.
+    [(tag, content)] = plugin_contents(run.path, "hparams").items()
+    assert tag == "_hparams_/session_start_info"
+    shown = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info.hparams
+    assert set(shown) == set(settings)
+    assert (shown["learning_rate"].number_value, shown["seed"].number_value) == (1e-3, 2)
+    assert shown["normalize_observ"].bool_value is True
+    assert shown["layers"].string_value == "[64, 64]"
+    assert shown["env_kwargs"].string_value == '{"g": 9.81}'
 
 
 def test_import_needs_neither_tensorboard_nor_tensorflow():
