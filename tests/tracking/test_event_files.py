@@ -1,5 +1,4 @@
 import io
-import os
 import sys
 import time
 
@@ -126,14 +125,6 @@ def test_times_are_those_of_the_scalars(open_file, tmp_path):
     assert [event.wall_time for event in accumulator.Tensors("loss")] == [1e9 + 100, 1e9 + 200]
 
 
-def test_text_is_written_by_closing(tmp_path, library):
-    file = EventFile(tmp_path)
-    file.text(0, "note", "**bold**")
-    file.close()
-    [(step, text)] = events(tmp_path)["note"][1]
-    assert (step, text.item()) == (0, b"**bold**")
-
-
 @pytest.mark.parametrize(
     "elements",
     [
@@ -178,27 +169,9 @@ def test_later_events_are_removed_from_all_files(open_file, tmp_path):
         assert sorted(steps_of(folder, tag)) == [100, 200, 200, 300]
 
 
-def test_removing_nothing_leaves_the_bytes_as_they_were(open_file, tmp_path):
-    write(open_file(), [100, 200])
-    [path] = (tmp_path / "events").iterdir()
-    before = path.read_bytes()
-    remove_events_after(path.parent, 200)
-    assert path.read_bytes() == before
-
-
 def test_a_missing_folder_has_no_events_to_remove(tmp_path, library):
     remove_events_after(tmp_path / "nowhere", 0)
     assert not (tmp_path / "nowhere").exists()
-
-
-@pytest.mark.parametrize("num_bytes", [1, 6, 100])
-def test_an_incomplete_record_is_removed(open_file, tmp_path, num_bytes):
-    write(open_file(), [100, 200])
-    [path] = (tmp_path / "events").iterdir()
-    os.truncate(path, path.stat().st_size - num_bytes)
-    remove_events_after(path.parent, 200)
-    assert steps_of(path.parent, "loss") == [100, 200]
-    assert steps_of(path.parent, "reward") == [100]
 
 
 DAMAGES = {
@@ -226,6 +199,8 @@ def test_events_are_removed_in_place(open_file, tmp_path):
     write(open_file(), [100, 200])
     [path] = (tmp_path / "events").iterdir()
     before = path.read_bytes(), path.stat().st_ino
+    remove_events_after(path.parent, 200)
+    assert path.read_bytes() == before[0]
     remove_events_after(path.parent, 100)
     assert before[0].startswith(path.read_bytes()) and path.stat().st_ino == before[1]
     assert steps_of(path.parent, "loss") == [100]

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 
 from agents.tracking import time_shares
@@ -28,12 +26,3 @@ def test_shares_are_fractions_of_the_time_since_the_last_report(clock):
         clock[0] += 0.5
         raise KeyError
     assert shares.report() == {"time/saving": 1.0}
-
-
-def test_real_time_adds_up():
-    shares = TimeShares()
-    with shares.measuring("environments"):
-        time.sleep(0.05)
-    with shares.measuring("learning"):
-        time.sleep(0.05)
-    assert 0.5 < sum(shares.report().values()) <= 1.0
