@@ -1,8 +1,8 @@
 """TensorBoard event files: scalars, histograms, images and text by environment step.
 
-An event file is a sequence of TFRecords, each an `Event` protocol buffer. TensorBoard's functions
-for them are private: all come from `load_event_library`, which falls back to TensorFlow's public
-ones. Files are written and cut here, so that full disks and damage stop nothing.
+An event file is a sequence of TFRecords, each an `Event` protocol buffer. TensorBoard's class of
+these is private: `load_event_class` falls back to TensorFlow's public one. Files are written, read
+and cut here, so that full disks and damage stop nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import google_crc32c
 import numpy as np
@@ -37,12 +37,12 @@ class EventFile:
         """Creates the file in `folder`, which is created, but none above it, if it is missing."""
         with contextlib.suppress(OSError):  # A file that can't be opened issues a warning.
             folder.mkdir(exist_ok=True)
-        self._library = load_event_library()
+        self._make_event = load_event_class()
         process = (
             f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS):03}"  # In order of names.
         )
         name = f"events.out.tfevents.{int(time.time()):010d}.{process}"
-        event = self._library.make_event(wall_time=time.time(), file_version="brain.Event:2")
+        event = self._make_event(wall_time=time.time(), file_version="brain.Event:2")
         self._file = AppendFile(folder / name, _frame(event.SerializeToString()))
 
     def scalars(self, step: int, scalars: Mapping[str, float], wall_time: float) -> None:
@@ -94,29 +94,29 @@ class EventFile:
 
     def _append(self, **fields: PlainData | Summary | bytes) -> None:
         """Writes an event of these fields."""
-        event = self._library.make_event(**fields)
+        event = self._make_event(**fields)
         self._file.append(_frame(event.SerializeToString()))
 
 
 def remove_events_after(folder: Path, step: int) -> int:
     """Cuts all event files of a folder at the first event after `step`, in place.
 
-    They are cut at the first record that is damaged or incomplete, too, where readers stop.
+    They are also cut at the first record that is damaged or incomplete, where readers stop.
 
     Returns:
       The last step that is left, 0 if there is none.
     """
-    library, last = load_event_library(), 0
+    from google.protobuf.message import DecodeError
+
+    make_event, last = load_event_class(), 0
     for path in sorted(folder.glob("events.out.tfevents.*")):
-        # No reader is shown a length that is wrong: it would allocate as much memory.
-        cut(path, _whole_bytes(path))
         size = 0
-        for record in library.read_records(path):
+        for record in read_records(path):
             try:
-                event_step = library.make_event.FromString(record).step
-                if event_step > step:
-                    break
-            except library.decode_error:
+                event_step = make_event.FromString(record).step
+            except DecodeError:
+                break
+            if event_step > step:
                 break
             size, last = size + _FRAME_BYTES + len(record), max(last, event_step)
         cut(path, size)
@@ -126,20 +126,17 @@ def remove_events_after(folder: Path, step: int) -> int:
 _FRAME_BYTES = 16  # Of a record: its length, and checksums of the length and of the data.
 
 
-def _whole_bytes(path: Path) -> int:
-    """Returns how far the lengths of a file's records lead, while they are right, in bytes."""
+def read_records(path: Path) -> Iterator[bytes]:
+    """Yields the records of a file, and ends before one that is damaged or incomplete."""
     with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-        total, size = os.fstat(file.fileno()).st_size, 0
-        while total - size >= _FRAME_BYTES:
-            file.seek(size)
-            header = file.read(12)
+        while len(header := file.read(12)) == 12:
             length, checksum = struct.unpack("<QI", header)
-            if checksum != masked_crc32c(header[:8]):
-                break
-            if length > min(MAX_RECORD_BYTES, total - size - _FRAME_BYTES):
-                break
-            size += _FRAME_BYTES + length
-    return size
+            if checksum != masked_crc32c(header[:8]) or length > MAX_RECORD_BYTES:
+                return
+            record = file.read(length)
+            if file.read(4) != struct.pack("<I", masked_crc32c(record)):
+                return
+            yield record
 
 
 class Event(Protocol):
@@ -164,54 +161,17 @@ class EventClass(Protocol):
 Summary: TypeAlias = object
 
 
-class EventLibrary(NamedTuple):
-    """What reads and writes events; those of all libraries write the same records.
-
-    Attributes:
-      make_event: The class of events.
-      read_records: Yields the records of a file; it ends before one that is damaged or incomplete.
-      decode_error: What `make_event.FromString` raises.
-    """
-
-    make_event: EventClass
-    read_records: Callable[[Path], Iterator[bytes]]
-    decode_error: type[Exception]
-
-
-def load_event_library() -> EventLibrary:
-    """Imports TensorBoard's functions, or TensorFlow's where TensorBoard has moved its own."""
+def load_event_class() -> EventClass:
+    """Imports TensorBoard's class of events, or TensorFlow's where TensorBoard has moved its own."""
     try:
-        return _tensorboard_library()
+        from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
     except ImportError:
-        return _tensorflow_library()
+        import tensorflow as tf
 
-
-def _tensorboard_library() -> EventLibrary:
-    """Returns private functions of TensorBoard."""
-    from google.protobuf.message import DecodeError
-    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
-    from tensorboard.compat.proto.event_pb2 import Event
-
-    def read_records(path: Path) -> Iterator[bytes]:
-        yield from RawEventFileLoader(str(path)).Load()
-
-    return EventLibrary(Event, read_records, DecodeError)
-
-
-def _tensorflow_library() -> EventLibrary:
-    """Returns the same with TensorFlow's public interface."""
-    import tensorflow as tf
-    from google.protobuf.message import DecodeError
-
-    def read_records(path: Path) -> Iterator[bytes]:
-        records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-        while True:
-            try:
-                yield next(records)
-            except (StopIteration, tf.errors.DataLossError):
-                return
-
-    return EventLibrary(tf.compat.v1.Event, read_records, DecodeError)
+        event_class: EventClass = tf.compat.v1.Event
+        return event_class
+    event_class = TensorBoardEvent
+    return event_class
 
 
 # By NumPy's characters for float32, float64 and objects; see tensorflow/core/framework/types.proto.
