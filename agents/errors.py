@@ -267,7 +267,7 @@ class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
 
 
 class WorkerMessageError(EnvironmentFailure):
-    """The process that hosts the environment sent something else than a reply in plain data."""
+    """The process that hosts the environment sent something that is no reply."""
 
     @property
     def kind(self) -> tuple[str, str]:

@@ -7,7 +7,6 @@ TensorFlow.
 
 from __future__ import annotations
 
-import collections
 import math
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,7 +17,7 @@ from gymnasium import spaces
 from agents.errors import UnsupportedSpaceError
 
 if TYPE_CHECKING:
-    from agents.types import Leaves, NestedArray, PlainData, Space
+    from agents.types import Leaves, NestedArray, Space
 
 # A Box, Discrete, MultiDiscrete or MultiBinary. Gymnasium's types call the shape of any space
 # optional, that of a leaf never is.
@@ -202,66 +201,3 @@ def exceeds_float32(space: Leaf) -> bool:
     kind, itemsize = space.dtype.kind, space.dtype.itemsize
     is_wide = (kind in "iu" and itemsize >= 4) or (kind == "f" and itemsize > 4)
     return isinstance(space, spaces.Box) and is_wide
-
-
-class UnknownSpace(spaces.Space[Any]):
-    """A space of a worker process that this library has no arrays for; only its name is known."""
-
-    def __init__(self, name: str):
-        """Stores the name, the `str` of the space."""
-        super().__init__()
-        self._name = name
-
-    def __repr__(self) -> str:
-        return self._name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UnknownSpace) and self._name == other._name
-
-
-def encode_space(space: Space) -> PlainData:
-    """Returns a space as plain data and arrays, for `decode_space`.
-
-    Subclasses become their base, and the states of generators are left out.
-    """
-    if isinstance(space, spaces.Box):
-        bounded = (space.bounded_below, space.bounded_above)
-        return "Box", space.low, space.high, space.shape, space.dtype.str, *bounded
-    if isinstance(space, spaces.Discrete):
-        return "Discrete", space.n, space.start, np.dtype(space.dtype).str
-    if isinstance(space, spaces.MultiDiscrete):
-        return "MultiDiscrete", space.nvec, space.start, np.dtype(space.dtype).str
-    if isinstance(space, spaces.MultiBinary):
-        return "MultiBinary", space.n if isinstance(space.n, int) else tuple(map(int, space.n))
-    if isinstance(space, spaces.Dict):
-        return "Dict", [(key, encode_space(child)) for key, child in space.spaces.items()]
-    if isinstance(space, spaces.Tuple):
-        return "Tuple", [encode_space(child) for child in space.spaces]
-    return "Unknown", str(space)[:1000]
-
-
-def decode_space(code: PlainData) -> Space:
-    """Returns the space of `encode_space`; raises any exception if that did not make `code`."""
-    kind, *fields = code
-    if kind == "Box":
-        low, high, shape, dtype, bounded_below, bounded_above = fields
-        box = spaces.Box(low, high, shape, np.dtype(dtype).type)
-        box.bounded_below, box.bounded_above = bounded_below, bounded_above
-        return box
-    if kind == "Discrete":
-        n, start, dtype = fields
-        discrete = spaces.Discrete(n, start=start)
-        discrete.dtype, discrete.n, discrete.start = np.dtype(dtype), n, start
-        return discrete
-    if kind == "MultiDiscrete":
-        nvec, start, dtype = fields
-        return spaces.MultiDiscrete(nvec, np.dtype(dtype).type, start=start)
-    if kind == "MultiBinary":
-        return spaces.MultiBinary(fields[0])
-    if kind == "Dict":
-        return spaces.Dict(
-            collections.OrderedDict((key, decode_space(part)) for key, part in fields[0])
-        )
-    if kind == "Tuple":
-        return spaces.Tuple([decode_space(part) for part in fields[0]])
-    return UnknownSpace(*fields)

@@ -8,7 +8,6 @@ from hypothesis import strategies
 
 from agents import spaces as tools
 from agents.errors import UnsupportedSpaceError
-from agents.shared_memory.plain_messages import dumps, loads
 from tests.space_strategies import LEAVES
 
 STRUCTURES = strategies.recursive(
@@ -169,29 +168,3 @@ def test_a_tuple_of_the_wrong_length_is_refused():
     space = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(2)])
     with pytest.raises(ValueError, match="zip"):
         tools.flatten(space, (1,))
-
-
-class LoudBox(spaces.Box):
-    """A subclass, which its parent need not know."""
-
-
-@hypothesis.given(STRUCTURES)
-@hypothesis.settings(deadline=None, max_examples=60)
-def test_spaces_arrive_as_they_are(space):
-    received = tools.decode_space(loads(dumps(tools.encode_space(space))))
-    assert received == space and type(received) is type(space)
-    for one, other in zip(tools.leaf_spaces(received), tools.leaf_spaces(space), strict=True):
-        assert repr(one) == repr(other) and one.dtype == other.dtype
-        one.seed(3), other.seed(3)
-        np.testing.assert_array_equal(one.sample(), other.sample())
-
-
-def test_subclasses_of_spaces_arrive_as_their_base_and_others_by_name():
-    space = spaces.Dict(b=LoudBox(0, 1, (2,)), a=spaces.Tuple([spaces.Text(5)]))
-    received = tools.decode_space(loads(dumps(tools.encode_space(space))))
-    assert type(received["b"]) is spaces.Box and received["b"] == space["b"]
-    assert str(received["a"][0]) == str(spaces.Text(5))
-    with pytest.raises(UnsupportedSpaceError, match="Text"):
-        tools.leaf_spaces(received)
-    same, other = tools.UnknownSpace("Text(1, 5)"), tools.UnknownSpace("Text(1, 6)")
-    assert same == tools.UnknownSpace("Text(1, 5)") and same != other

@@ -46,10 +46,9 @@ class BatchEnv(VectorEnv):
     Environments share nothing that they may change: each has copies of its own of options and
     actions, and of what `call` and `set_attr` are given, see `agents.own_copy`.
 
-    Infos of worker processes are plain data (numbers, strings, NumPy arrays, and lists, tuples, sets
-    and dictionaries of those): other values are strings, the first 200 characters of their `repr`.
-    Methods and attributes of environments there must be plain data, too. While one worker keeps the
-    batch waiting for long, a warning names its environment.
+    Infos of worker processes arrive as they are; a value that can't be pickled is a string, the
+    first 200 characters of its `repr`. Results of methods and attributes there must be pickled.
+    While one worker keeps the batch waiting for long, a warning names its environment.
 
     With a `restart_limit`, an environment that raises, dies, hangs or returns invalid data is
     restarted. The step has no outcome in its row: it truncates the episode in the state it started

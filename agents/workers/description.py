@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gymnasium
 
-from agents.shared_memory.plain_messages import as_plain
-from agents.spaces import decode_space, encode_space
-
 if TYPE_CHECKING:
-    from agents.types import Env, PlainData, Space
+    from agents.types import Env, Space
 
 
 class Description(NamedTuple):
@@ -19,8 +16,7 @@ class Description(NamedTuple):
     Attributes:
       observation_space: Gymnasium's attribute of the same name.
       action_space: Gymnasium's attribute of the same name.
-      metadata: Gymnasium's attribute of the same name; from a worker, values that are not plain
-        data are strings.
+      metadata: Gymnasium's attribute of the same name.
       render_mode: Gymnasium's attribute of the same name.
       autoreset_layer: Name of the wrapper that starts the next episode automatically, None if there
         is none.
@@ -41,24 +37,6 @@ def describe(env: Env) -> Description:
         env.metadata,
         env.render_mode,
         find_autoreset_layer(env),
-    )
-
-
-def encode(description: Description) -> PlainData:
-    """Returns a description as plain data, to be sent; see `agents.shared_memory.plain_messages`."""
-    spaces = [encode_space(space) for space in description[:2]]
-    return [*spaces, *as_plain(tuple(description[2:]))]
-
-
-def decode(code: PlainData) -> Description:
-    """Returns the description of `encode`; raises any exception if that did not make `code`."""
-    observation_space, action_space, metadata, render_mode, autoreset_layer = code
-    return Description(
-        decode_space(observation_space),
-        decode_space(action_space),
-        dict(metadata),
-        render_mode,
-        autoreset_layer,
     )
 
 

@@ -9,13 +9,14 @@ import contextlib
 import fcntl
 import itertools
 import os
+import pickle
 import signal
 import socket
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -37,15 +38,14 @@ from agents.shared_memory.channel import (
     check_length,
     map_words,
 )
-from agents.shared_memory.plain_messages import dumps, loads
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import map_file
 from agents.workers import environment_group
-from agents.workers.description import encode
 from agents.workers.environment_group import EnvironmentGroup, ForkedProcessError
 
 if TYPE_CHECKING:
-    from agents.types import EnvConstructor, Info, PlainData
+    from agents.types import EnvConstructor, Info
+    from agents.workers.description import Description
 
 # Commands of the parent: STEP and RESET need no message; that of METHOD holds "worker" or "group",
 # the name of one of its methods, and a tuple of arguments.
@@ -55,13 +55,14 @@ STEP, RESET, METHOD = range(3)
 METHODS_WITH_INFOS = ("reset", "restart")
 
 # Status of a reply: DONE has no message; that of RESULT holds what the method returned, that of
-# EXCEPTION the summary, traceback, environment index and type name of an `EnvironmentRaisedError`,
-# and infos. An info of a row is a message of its own.
-# All are plain data: the parent executes nothing that a worker sends.
+# EXCEPTION the `EnvironmentRaisedError.records` of failures, and the infos of other environments.
 DONE, RESULT, EXCEPTION = range(3)
 
 # Of the infos of all environments; the rest of a message is for exceptions.
 MAX_INFOS_BYTES = MAX_MESSAGE_BYTES - (1 << 24)
+
+# Of the text that stands for a value that can't be pickled.
+MAX_REPR_LENGTH = 200
 
 
 class Worker:
@@ -79,8 +80,8 @@ class Worker:
 
     def start(
         self, constructors: list[EnvConstructor], start: int, registrations: list[bytes]
-    ) -> list[PlainData]:
-        """Constructs the environments and returns their descriptions, encoded.
+    ) -> list[Description]:
+        """Constructs the environments and returns their descriptions.
 
         Args:
           constructors: One per environment.
@@ -91,11 +92,7 @@ class Worker:
         load_registrations(registrations)
         busy = self._channel.words[BUSY_ENV : BUSY_ENV + 1]
         self.group = EnvironmentGroup(constructors, start, busy)
-        descriptions = []
-        for env, description in enumerate(self.group.describe()):
-            busy[0] = env
-            descriptions.append(encode(description))
-        return descriptions
+        return self.group.describe()
 
     def attach(
         self, descriptor: int, start: int, num_envs: int, autoreset: bool, info_keys: list[str]
@@ -124,7 +121,7 @@ class Worker:
             if environment_group.fork_depth:
                 # A process that an environment forked left its call: it is no worker.
                 if status == EXCEPTION:
-                    sys.stderr.write(loads(data)[0][0][1])
+                    sys.stderr.write(pickle.loads(data)[0][0][1])
                 os._exit(1)
             channel.words[BUSY_ENV] = -1
             channel.reply(sequence, status, data)
@@ -186,17 +183,14 @@ class Worker:
         infos: Sequence[tuple[int, Info, Info | None]],
         error: EnvironmentRaisedError | None = None,
     ) -> tuple[int, bytes]:
-        """Returns a reply with infos; an environment whose info can't be sent has failed."""
+        """Returns a reply with infos; an environment whose infos are too long has failed."""
         if not infos and error is None:
             return DONE, b""
         parts: dict[int, bytes] = {}
         records = error.records() if error else []
         for row, *content in infos:
             self._channel.words[BUSY_ENV] = row - self._start
-            try:
-                parts[row] = dumps((row, *content), describe=True)
-            except BaseException as failure:
-                records.append(self._record("An environment's info can't be sent", failure))
+            parts[row] = dumps((row, *map(_pickle_values, content)))
         while sum(map(len, parts.values())) > MAX_INFOS_BYTES:
             row = max(parts, key=lambda row: len(parts[row]))
             self._channel.words[BUSY_ENV] = row - self._start
@@ -217,6 +211,35 @@ class Worker:
         """Row of the environment in use."""
         env = self._channel.words[BUSY_ENV]
         return self._start + env if env >= 0 else None
+
+
+def dumps(value: Any) -> bytes:
+    """Pickles a value, by cloudpickle where its types can't be imported by name."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        data: bytes = cloudpickle.dumps(value)
+        return data
+
+
+def _pickle_values(info: Info | None) -> dict[Any, bytes] | None:
+    """Pickles each value of an info, or the start of its `repr` if that fails."""
+    if info is None:
+        return None
+    pickled = {}
+    for key, value in info.items():
+        try:
+            pickled[key] = dumps(value)
+        except BaseException:  # Of the environment's own classes.
+            pickled[key] = dumps(_describe(value))
+    return pickled
+
+
+def _describe(value: Any) -> str:
+    try:
+        return str.__getitem__(repr(value), slice(MAX_REPR_LENGTH))
+    except BaseException:
+        return f"<{type(value).__qualname__}>"
 
 
 def main(words: int, doorbell: int, messages: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import pickle
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from agents.errors import (
     WorkerDiedError,
     WorkerMessageError,
     WorkerTimeoutError,
+    describe_exception,
     raised_error,
 )
 from agents.own_copy import own_copy
@@ -31,14 +33,12 @@ from agents.shared_memory.channel import (
     MessageError,
     check_length,
 )
-from agents.shared_memory.plain_messages import loads
 from agents.workers import worker
-from agents.workers.description import decode
 from agents.workers.environment_handle import EnvironmentHandle
 
 if TYPE_CHECKING:
     from agents.processes.spawner import WorkerProcess
-    from agents.types import EnvConstructor, Options, Promise
+    from agents.types import EnvConstructor, Info, Options, Promise
     from agents.workers.attachment import Attachment
     from agents.workers.description import Description
     from agents.workers.environment_group import RowInfos
@@ -140,11 +140,7 @@ class WorkerHost:
         if self.is_ready:
             return
         with self._ending_on_failure(end_on_failure):
-            content = self.receive(while_waiting)
-            try:
-                self.descriptions = [decode(code) for code in content]
-            except Exception as error:
-                raise self._as_message_error(error) from None
+            self.descriptions = self.receive(while_waiting)
             self.is_ready = True
 
     def ask_to_close(self) -> None:
@@ -193,7 +189,7 @@ class WorkerHost:
         Raises:
           EnvironmentRaisedError: The environment raised.
           WorkerDiedError: The process is gone.
-          WorkerMessageError: The reply is not plain data.
+          WorkerMessageError: The reply can't be unpickled.
           WorkerTimeoutError: There was no reply in time. A late reply is not taken for a later one.
         """
         self._check_open()
@@ -208,31 +204,48 @@ class WorkerHost:
         return self._read_reply(status, data) if data else []
 
     def _read_reply(self, status: int, data: bytes) -> Reply:
+        """Returns the content of a reply, or raises the exceptions that it reports."""
         try:
-            content = loads(data)
-            if status != worker.EXCEPTION:
-                return self._load_infos(content) if self._expects_infos else content
-            records, parts = content
-            infos = self._load_infos(parts)
-            error, *others = [
-                raised_error(summary, text, row, name, self.pid, self._steps)
-                for summary, text, row, name in records
-            ]
-            error.others, error.infos = tuple(others), infos
+            content = pickle.loads(data)
         except Exception as failure:
-            raise self._as_message_error(failure) from None
-        raise error
+            raise self._as_message_error(failure) from failure
+        if status == worker.RESULT and not self._expects_infos:
+            return content
+        records, parts = content if status == worker.EXCEPTION else ([], content)
+        errors = [
+            raised_error(summary, text, row, name, self.pid, self._steps)
+            for summary, text, row, name in records
+        ]
+        infos: RowInfos = []
+        for row, info, final_info in map(pickle.loads, parts):
+            try:
+                final = None if final_info is None else self._unpickle_values(row, final_info)
+                infos.append((row, self._unpickle_values(row, info), final))
+            except EnvironmentRaisedError as error:
+                errors.append(error)
+        if not errors:
+            return infos
+        errors[0].others, errors[0].infos = tuple(errors[1:]), infos
+        raise errors[0]
 
-    def _load_infos(self, parts: Sequence[bytes]) -> RowInfos:
-        """Returns the infos of rows, which are messages of their own."""
-        rows = range(self._first_row, self._first_row + self.num_envs)
-        infos: RowInfos = [loads(part) for part in parts]
-        for row, info, final_info in infos:
-            if row not in rows or not isinstance(info, dict):
-                raise ValueError(f"no info of its environments: {row!r}, {info!r}")
-            if not isinstance(final_info, dict | None):
-                raise ValueError(f"no final info: {final_info!r}")
-        return infos
+    def _unpickle_values(self, row: int, pickled: dict[Any, bytes]) -> Info:
+        """Returns an info of a row; the classes of its values may not exist in this process."""
+        info = {}
+        for key, data in pickled.items():
+            try:
+                info[key] = pickle.loads(data)
+            except Exception as failure:
+                message, text = describe_exception(failure)
+                name = type(failure).__name__
+                raise raised_error(
+                    f"An environment's info '{key}' can't be received: {message}",
+                    text,
+                    row,
+                    name,
+                    self.pid,
+                    self._steps,
+                ) from failure
+        return info
 
     @property
     def owes_reply(self) -> bool:

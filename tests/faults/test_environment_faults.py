@@ -143,36 +143,45 @@ def test_all_crashes(capfd):
 
 
 class Telling(TroubledEnv):
-    """Its infos can't be sent, or can after all."""
+    """Ends episodes with an info that is hard to send, or to receive."""
 
     class Exiting:
-        """Exits where it is to be described."""
+        """Can't be pickled, and exits where it is to be described."""
+
+        def __reduce__(self):
+            raise TypeError("no")
 
         def __repr__(self):
             sys.exit(3)
 
     class Dying:
-        """Ends its process where it is to be described."""
+        """Ends its process where it is pickled."""
 
-        def __repr__(self):
+        def __reduce__(self):
             os._exit(5)
 
-    class Changing(str):
-        """A text that is no plain one, of text that is none, either."""
+    class Refusing:
+        """Raises where it is unpickled."""
 
-        def __repr__(self):
-            return type(self)("text")
+        def __setstate__(self, state):
+            raise LookupError("it was made elsewhere")
 
     def __init__(self, kind="", large=1):
         super().__init__()
         from agents.workers import worker
 
         worker.MAX_INFOS_BYTES //= large  # In the worker's process.
-        kinds = {"large": bytes, "exits": Telling.Exiting, "dies": Telling.Dying}
-        kinds["changes"] = Telling.Changing
-        self._info = {"tell": kinds[kind]()} if kind else {}
-        if kind == "large":
-            self._info = {"tell": bytes(worker.MAX_INFOS_BYTES + 1)}
+        values = {
+            "large": lambda: bytes(worker.MAX_INFOS_BYTES + 1),
+            "exits": Telling.Exiting,
+            "dies": Telling.Dying,
+            "refuses": Telling.Refusing,
+            "generates": lambda: (1 for _ in ()),
+            "tells": lambda: Telling.Exiting,
+        }
+        self._info = {"before": 1, "tell": values[kind](), "after": 2} if kind else {}
+        if kind == "refuses":
+            self._info["tell"].attribute = 1  # Without a state, it is not set.
 
     def step(self, action):
         observ, reward, _, truncated, _ = super().step(action)
@@ -181,27 +190,43 @@ class Telling(TroubledEnv):
 
 @pytest.mark.parametrize(
     ("kind", "large"),
-    [("large", 10**6), pytest.param("large", 1, marks=pytest.mark.slow), ("dies", 1)],
+    [
+        ("large", 10**6),
+        pytest.param("large", 1, marks=pytest.mark.slow),
+        ("dies", 1),
+        ("refuses", 1),
+    ],
 )
-def test_an_info_that_cannot_be_sent_names_its_environment(kind, large):
+def test_an_info_that_does_not_arrive_names_its_environment(kind, large):
     makers = [TroubledEnv] * 3 + [functools.partial(Telling, kind, large)] + [TroubledEnv] * 2
     error, pids, where = fail(makers, Times())
     assert (error.env_index, error.step, where) == (3, 1, "step")
-    assert error.pid == pids[1]
-    if kind == "large":
+    assert error.pid == pids[1] and error.others == ()
+    if kind == "dies":
+        assert error.exit_code == 5
+    elif kind == "large":
         assert "An environment's info can't be sent" in error.args[0]
     else:
-        assert error.exit_code == 5
+        assert "info 'tell' can't be received: LookupError: it was made" in error.args[0]
+        assert error.type_name == "LookupError" and "__setstate__" in error.traceback_text
 
 
-@pytest.mark.parametrize("kind", ["exits", "changes"])
-def test_an_object_in_an_info_that_has_no_text_is_described_by_its_type(kind):
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("exits", "<Telling.Exiting>"),
+        ("generates", "<generator object"),
+        ("tells", Telling.Exiting),
+    ],
+)
+def test_a_value_of_an_info_that_cannot_be_pickled_is_its_description(kind, expected):
     makers = [TroubledEnv, functools.partial(Telling, kind)]
     with contextlib.closing(make_batch_env(makers, 1)) as batch:
         batch.reset(seed=0)
-        infos = batch.step(ACTIONS[:2])[-1]
-        told = infos["final_info"]["tell"][1]
-        assert told == {"exits": "<Telling.Exiting>", "changes": "text"}[kind]
+        info = batch.step(ACTIONS[:2])[-1]["final_info"]
+    told = info["tell"][1]
+    assert told is expected or told.startswith(expected)
+    assert (info["before"][1], info["after"][1]) == (1, 2)
 
 
 def hoard(keeps):
@@ -225,7 +250,7 @@ def test_a_constructor_that_leaves_no_files_is_named(keeps):
     assert caught.value.env_index == 1
 
 
-def test_an_environment_whose_infos_are_no_plain_data_is_restarted():
+def test_an_environment_whose_infos_hold_objects_is_restarted():
     makers = [TroubledEnv, functools.partial(Odd, "ValueError", at=1)]
     with contextlib.closing(make_batch_env(makers, 1, restart_limit=1)) as batch:
         batch.reset(seed=0)

@@ -249,7 +249,7 @@ def test_waiting_for_the_environments_later():
 
 def test_values_that_cannot_be_pickled(one):
     with pytest.raises(
-        EnvironmentRaisedError, match="could not reply.*generator cannot be sent"
+        EnvironmentRaisedError, match="could not reply.*cannot pickle 'generator'"
     ) as caught:
         one.call("generator")
     assert caught.value.pid == one.pid

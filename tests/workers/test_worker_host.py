@@ -2,7 +2,6 @@ import contextlib
 import gc
 import os
 import pathlib
-import pickle
 import resource
 import signal
 import struct
@@ -22,7 +21,6 @@ from agents.errors import (
     WorkerTimeoutError,
 )
 from agents.shared_memory import channel as channels
-from agents.shared_memory.plain_messages import dumps
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.shared_memory.shared_block import SharedBlock
 from agents.vector.process_batch import make_batch_env
@@ -114,10 +112,10 @@ def test_an_abandoned_promise_is_not_confused_with_the_next_reply(one):
 
 
 @pytest.mark.timing
-def test_a_result_that_is_not_plain_is_not_confused_with_the_next_reply():
+def test_a_result_that_cannot_be_pickled_is_not_confused_with_the_next_reply():
     class Odd:
         def __reduce__(self):
-            return os.listdir, ("/no/such/folder",)
+            raise TypeError("no Odd can be pickled")
 
     class Env(CommandedEnv):
         def odd(self):
@@ -126,7 +124,7 @@ def test_a_result_that_is_not_plain_is_not_confused_with_the_next_reply():
     with hosting(Env) as (host, _), taking_less_than(50):
         promise = host.ask("call", 0, "odd", blocking=False)
         for _ in range(2):
-            with pytest.raises(EnvironmentRaisedError, match="Odd cannot be sent.*expected None"):
+            with pytest.raises(EnvironmentRaisedError, match="could not reply.*no Odd can"):
                 promise()
         assert host.ask("call", 0, "add", (1,)) == 1
 
@@ -303,11 +301,11 @@ def test_a_failed_start_keeps_the_attachment(tmp_path):
     assert host.attachment is None
 
 
-# Messages that no worker of ours sends.
+# Messages that can't be read.
 
 
-class Hostile(CommandedEnv):
-    """Replies to a call with what a hostile worker could send."""
+class Babbling(CommandedEnv):
+    """Replies to a call with any bytes, as after an environment's write to a wrong file."""
 
     def reply(self, make_reply):
         channel = sys._getframe(6).f_locals["channel"]
@@ -320,33 +318,16 @@ class Hostile(CommandedEnv):
         time.sleep(60)
 
 
-def command(path):
-    class Command:
-        def __reduce__(self):
-            return os.system, (f"touch {path}",)
-
-    return pickle.dumps(Command())
-
-
 @pytest.mark.timing
-@pytest.mark.parametrize("kind", ["command", "garbage", "structure"])
-def test_a_hostile_reply_is_a_typed_error_and_executes_nothing(kind, tmp_path):
-    path = tmp_path / "executed"
-    data = {"command": command(path), "garbage": b"\xff" * 50, "structure": dumps([])}[kind]
-
+def test_a_reply_of_other_bytes_is_a_typed_error():
     def make_reply(sequence):
-        return struct.pack("<QQ", sequence, len(data)), data
+        return struct.pack("<QQ", sequence, 50), b"\xff" * 50
 
-    with hosting(Hostile, timeout=600) as (host, _), taking_less_than(50):
-        if kind == "structure":
-            with pytest.raises(WorkerMessageError, match="not enough values") as caught:
-                host._read_reply(worker.EXCEPTION, data)
-        else:
-            with pytest.raises(WorkerMessageError, match="invalid message") as caught:
-                host.ask("call", 0, "reply", (make_reply,))
+    with hosting(Babbling, timeout=600) as (host, _), taking_less_than(50):
+        with pytest.raises(WorkerMessageError, match="invalid message") as caught:
+            host.ask("call", 0, "reply", (make_reply,))
         assert (caught.value.env_index, caught.value.pid) == (0, host.pid)
         assert len(str(caught.value).splitlines()) == 1
-    assert not path.exists()
 
 
 @pytest.mark.timing
@@ -355,21 +336,10 @@ def test_a_header_of_an_endless_message_is_a_typed_error(length):
     def make_reply(sequence):
         return struct.pack("<QQ", sequence, length), b"start"
 
-    with hosting(Hostile, timeout=600) as (host, _), taking_less_than(50):
+    with hosting(Babbling, timeout=600) as (host, _), taking_less_than(50):
         for _ in range(2):
             with pytest.raises(WorkerMessageError, match="a message of .* bytes; expected at most"):
                 host.ask("call", 0, "reply", (make_reply,))
-
-
-@pytest.mark.parametrize(
-    "infos",
-    [3, [3], [(0, {})], [(9, {}, None)], [("x", {}, None)], [(0, [], None)], [(0, {}, "final")]],
-)
-def test_infos_of_a_wrong_structure_are_typed_errors(one, infos):
-    one.send_reset()
-    one.receive()
-    with pytest.raises(WorkerMessageError, match="invalid message"):
-        one._read_reply(worker.RESULT, dumps(infos))
 
 
 def test_arguments_that_are_too_long_are_refused_before_they_are_sent(one, monkeypatch):
