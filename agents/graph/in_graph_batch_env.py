@@ -62,7 +62,6 @@ class InGraphBatchEnv(InGraphEnv):
         self._turn_call = PythonCall(self._turn)
         self._rollout_call = PythonCall(self._rollout)
         self._paced_rollout: PacedRollout | None = None
-        self._interruptible = stop_signals.python_code()
         super().__init__(
             batch_env.num_envs,
             batch_env.single_observation_space,
@@ -204,8 +203,8 @@ class InGraphBatchEnv(InGraphEnv):
                 raise ResetNeeded(
                     "The last rollout failed: reset all environments before stepping them."
                 )
-            with self._interruptible:
-                packed = step(pack(self.action_space, actions))
+            stop_signals.check()
+            packed = step(pack(self.action_space, actions))
             self._steps_of_call += 1
             self.seconds += time.perf_counter() - start
             return packed
@@ -220,8 +219,8 @@ class InGraphBatchEnv(InGraphEnv):
         seeds = [None if one < 0 else int(one) for one in seed] if (seed >= 0).any() else None
         options = None if mask.all() else {"reset_mask": mask.copy()}
         try:
-            with self._interruptible:
-                observ, _ = cast(VectorEnv, self._batch_env).reset(seed=seeds, options=options)  # type: ignore[arg-type]
+            stop_signals.check()
+            observ, _ = cast(VectorEnv, self._batch_env).reset(seed=seeds, options=options)  # type: ignore[arg-type]
         except BaseException as failure:
             self._failure = failure
             raise

@@ -146,7 +146,7 @@ def main(arguments: list[str]) -> None:
     try:
         with (
             contextlib.ExitStack() as refusals,
-            stop_signals.handling("the trial stops and a checkpoint is saved", lambda: hints),
+            stop_signals.handling("the trial stops and a checkpoint is saved"),
         ):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See `_restart`.
             prepare = _find_sweep if options.timestamp else _make_sweep

@@ -327,14 +327,8 @@ def train_in_console(
     def hints() -> list[str]:
         return resume_hints(run, *resume_options)
 
-    def farewell() -> list[str]:
-        """Where the main thread does not leave a graph call, others have to know why this ends."""
-        if group:
-            group.leave(stop_signals.StopRequested(stop_signals.requested))
-        return hints()
-
     try:
-        with stop_signals.handling(announcement, farewell):
+        with stop_signals.handling(announcement):
             training = _training(config, run, None, None, command, track, group, note)
             for score in training:  # noqa: B007 - The last one is reported.
                 pass

@@ -54,16 +54,12 @@ class Checkpoints:
         self.check_in_place = check_in_place
         self._lock = threading.Lock()
 
-    def save(
-        self, step: int, best: bool = False, values: Mapping[str, np.ndarray] | None = None
-    ) -> bool:
+    def save(self, step: int, best: bool = False) -> bool:
         """Saves a checkpoint, completely or not at all.
 
         Args:
           step: The environment step that names it.
           best: Whether it replaces the best so far rather than the oldest of the last.
-          values: Arrays by the variables' names to save instead of what the variables hold now;
-            TensorFlow is not called then.
 
         Returns:
           False if it could not be saved, as on a full disk; a warning gives the reason.
@@ -74,11 +70,10 @@ class Checkpoints:
         """
         self.check_in_place()
         with self._lock:
-            if values is None:
-                values = {name: variable.numpy() for name, variable in self._variables.items()}
-            arrays = {name: _storable(np.asarray(value)) for name, value in values.items()}
+            values = {name: variable.numpy() for name, variable in self._variables.items()}
+            arrays = {name: _storable(value) for name, value in values.items()}
             for name, value in values.items():
-                _check_finite(name, np.asarray(value), step)
+                _check_finite(name, value, step)
             try:
                 write(self._folder, step, arrays, best, self._record)
             except OSError as error:

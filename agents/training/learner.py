@@ -158,13 +158,6 @@ class Learner:
             for name, value in self._acting_state.items():
                 variables[name].assign(value)
 
-    def finished_values(self) -> dict[str, np.ndarray]:
-        """Arrays of all variables after the last finished iteration, by name."""
-        if self._overlap:
-            self._overlap.wait()
-        values = {name: variable.numpy() for name, variable in self.variables().items()}
-        return values | self._acting_state if self.step == self._step_before else values
-
     @property
     def policy(self) -> Policy:
         """The policy that is trained."""

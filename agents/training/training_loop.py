@@ -99,7 +99,7 @@ def training_loop(
     ):
 
         def evaluate() -> EvaluationScore:
-            with final.section("evaluation"), learner.time_shares.measuring("evaluation"):
+            with final.section(), learner.time_shares.measuring("evaluation"):
                 score, is_best = learner.evaluate(
                     console.evaluation(learner.step, config.eval_episodes)
                 )
@@ -118,7 +118,7 @@ def training_loop(
         if due(config.eval_interval) and not metrics.has_evaluation(learner.step):
             yield evaluate()  # Training was stopped in it.
         while learner.step < config.steps:
-            with final.section("iteration"):
+            with final.section():
                 learner.iterate()
             with learner.time_shares.measuring("logging"):
                 _log(config, learner, metrics, console)
@@ -191,9 +191,9 @@ def _draw(
     """Calls `draw` if a video is due, and at the last step; signals may interrupt it anywhere."""
     if learner.due(config.video_interval) or learner.step >= config.steps:
         with (
-            final.section("drawing"),
+            final.section(),
             learner.time_shares.measuring("drawing"),
-            stop_signals.python_code(),
+            stop_signals.interruptible(),
         ):
             draw()
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
+from agents import stop_signals
 from agents.own_copy import own_copy
 from agents.workers.environment_group import EnvironmentGroup
 
@@ -145,10 +146,12 @@ class LocalHost:
 
     def send_step(self, started: float | None = None) -> None:
         """See `Host.send_step`."""
+        stop_signals.check()
         self._infos = self._group.step()
 
     def send_reset(self, options: Options | None = None, started: float | None = None) -> None:
         """See `Host.send_reset`."""
+        stop_signals.check()
         self._infos = self._group.reset(options)
 
     def receive(self, while_waiting: Callable[[], object] | None = None) -> RowInfos:

@@ -38,8 +38,9 @@ ASKED = {
     "test_stalls": "10,000 steps with 1 % stalls, with and without restarts: 0 stale results",
     "test_killed_parent": "parent killed 50 times by each signal, workers idle, asleep, holding the "
     "GIL: 0 processes after 2 s",
-    "test_stop_signals": "SIGINT, SIGTERM in a 5 s graph call, with hung environments, in evaluation, "
-    "while saving, 20 each: at most 0.5 s + save, final checkpoint, 130 or 143, at most 5 lines",
+    "test_stop_signals": "SIGINT, SIGTERM in a 5 s graph call, with hung worker environments, in "
+    "evaluation, while saving, 20 each: at most 0.5 s + save + the graph call, final checkpoint, 130 "
+    "or 143, at most 5 lines",
     "test_kills": "SIGKILL at 100 random moments, half inside a save: 100 resumes, at most one "
     "interval lost, nothing left over",
     "test_damaged_checkpoints": "newest checkpoint damaged in 600 ways: 600 fall back or "

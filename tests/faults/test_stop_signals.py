@@ -59,7 +59,7 @@ SMALL = [
 
 
 class GraphCall:
-    """An iteration of more than 5 seconds, one program of XLA."""
+    """An iteration of more than 5 seconds, one program of XLA, which ends first."""
 
     name = "a graph call of 5 s"
     arguments = [
@@ -85,18 +85,6 @@ class HungEnvironments:
     @staticmethod
     def wait(command, run, draw):
         command.wait_for(lambda: command.printed().count("slow from now on") == 2)
-        time.sleep(draw.uniform(0, 0.3))
-
-
-class HungHere(HungEnvironments):
-    """The same in the process that trains."""
-
-    name = "hung environments, inline"
-    arguments = [*HungEnvironments.arguments, "--env-backend=inline"]
-
-    @staticmethod
-    def wait(command, run, draw):
-        command.wait_for_line("slow from now on")
         time.sleep(draw.uniform(0, 0.3))
 
 
@@ -130,7 +118,7 @@ class Save:
             command.wait_for(lambda: list(is_saving()), pause=0.001)
 
 
-SITUATIONS = [GraphCall, HungEnvironments, HungHere, LongEvaluation, Save]
+SITUATIONS = [GraphCall, HungEnvironments, LongEvaluation, Save]
 
 
 def seconds_to_save(path):
@@ -215,7 +203,6 @@ def test_hung_environments_are_stopped_by_a_signal(tmp_path):
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
 def test_20_trainings_are_stopped_by_signals(situation, tmp_path):
     late, seconds = run(situation, 20, tmp_path)
-    # Half a second was asked for, of which a graph call is given 0.4 to end by itself. Machines that
-    # do other work, too, take longer.
-    assert late < 7.5
-    assert seconds < 25  # Saving and the end of TensorFlow included.
+    # Half a second and the rest of a graph call. Machines that do other work, too, take longer.
+    assert late < 7.5 + 30 * (situation is GraphCall)
+    assert seconds < 25 + 30 * (situation is GraphCall)  # With saving and the end of TensorFlow.

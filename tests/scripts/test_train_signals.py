@@ -107,15 +107,24 @@ def check_stopped(process, folder, signum, steps):
     return seconds
 
 
+HANG = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 90}', "--eval-interval=1000000"]
+
+
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    ("signum", "env_backend"), [(signal.SIGINT, "inline"), (signal.SIGTERM, "process")]
-)
-def test_training_with_a_hung_environment_stops(tmp_path, signum, env_backend):
-    hang = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 90}', "--eval-interval=1000000"]
-    arguments = [*SMALL, *hang, f"--env-backend={env_backend}"]
+def test_training_with_a_hung_environment_stops(tmp_path):
+    process = start(tmp_path, [*SMALL, *HANG], "hanging")
+    assert check_stopped(process, tmp_path, signal.SIGTERM, [150]) < 120
+
+
+def test_a_second_signal_ends_training_with_a_hung_environment_in_its_process(tmp_path):
+    arguments = [*SMALL, *HANG, "--env-backend=inline", "--checkpoint-interval=50"]
     process = start(tmp_path, arguments, "hanging")
-    assert check_stopped(process, tmp_path, signum, [150]) < 120
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline().startswith("Received SIGINT: training stops")
+    lines, _, _ = stop(process, signal.SIGTERM)
+    assert process.returncode == 128 + signal.SIGINT and lines == []
+    [path] = (tmp_path / "logs").iterdir()
+    assert RunDirectory(path).checkpoint("last").name == "step-150"
 
 
 @pytest.mark.timing
@@ -132,15 +141,13 @@ def test_an_evaluation_with_a_hung_environment_stops(tmp_path):
     check_stopped(process, tmp_path, signal.SIGTERM, [100])
 
 
-@pytest.mark.timing
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [1, 4, 7, 10, 15])
-def test_a_long_graph_call_does_not_delay_the_stop(tmp_path, seconds):
+@pytest.mark.parametrize("seconds", [1, 10])
+def test_a_long_graph_call_ends_before_training_stops(tmp_path, seconds):
     process = start(tmp_path, LONG_CALLS, "Training in")
     time.sleep(seconds)
-    lines, duration, _ = stop(process, signal.SIGINT)
+    lines, _, _ = stop(process, signal.SIGINT)
     assert process.returncode == 130
-    assert duration < 60
     if "no checkpoint" not in lines[-1]:  # TensorFlow was starting.
         assert "To resume from step" in lines[-1]
         [path] = (tmp_path / "logs").iterdir()

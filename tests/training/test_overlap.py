@@ -250,16 +250,6 @@ def test_a_failing_environment_leaves_a_finished_update():
     assert learner.step == 48
 
 
-def test_values_are_read_once_the_update_has_ended():
-    learner = make_overlapping()
-    learner.iterate()
-    learner._overlap._learning = learning = Future()
-    timer = threading.Timer(0.2, learning.set_result, [None])
-    timer.start()
-    learner.finished_values()
-    assert learning.done()
-
-
 def test_the_time_of_an_iteration_is_shared_out():
     learner = make_overlapping()
     for _ in range(3):
