@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.tensor_envs.random_numbers import Uniform
-from agents.tensor_envs.tensor_env import TensorEnv
+from agents.tensor_envs.tensor_env import TensorEnv, Uniform
 
 State = tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]
 

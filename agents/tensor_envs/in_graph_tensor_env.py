@@ -10,8 +10,7 @@ import tensorflow as tf
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.transition import StepResult
 from agents.spaces import flatten, pack
-from agents.tensor_envs.random_numbers import Uniform, fold_in
-from agents.tensor_envs.tensor_env import TensorEnv
+from agents.tensor_envs.tensor_env import TensorEnv, Uniform, fold_in
 from agents.types import NestedTensor, NestedVariable
 
 

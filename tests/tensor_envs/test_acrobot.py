@@ -31,22 +31,6 @@ def random_state(num_envs):
     return tuple(tf.constant(row) for row in states)  # float64 [B] each.
 
 
-def test_a_hundred_episodes_equal_gymnasiums():
-    comparison.check_episodes(REFERENCE)
-
-
-def test_ten_thousand_single_steps_equal_gymnasiums():
-    comparison.check_steps(REFERENCE)
-
-
-def test_spaces_and_time_limit_equal_gymnasiums():
-    comparison.check_specification(REFERENCE)
-
-
-def test_initial_observations_are_distributed_as_gymnasiums():
-    comparison.check_initial_observations(REFERENCE)
-
-
 def test_energy_changes_by_the_power_of_the_torque():
     state, torque = random_state(100), tf.constant(0.7, tf.float64)
     with tf.GradientTape() as tape:

@@ -31,22 +31,6 @@ def step(state, action, **arguments):
     return [float(value[0]) for value in state], float(reward[0]), bool(terminated[0])
 
 
-def test_a_hundred_episodes_equal_gymnasiums():
-    comparison.check_episodes(REFERENCE)
-
-
-def test_ten_thousand_single_steps_equal_gymnasiums():
-    comparison.check_steps(REFERENCE)
-
-
-def test_spaces_and_time_limit_equal_gymnasiums():
-    comparison.check_specification(REFERENCE)
-
-
-def test_initial_observations_are_distributed_as_gymnasiums():
-    comparison.check_initial_observations(REFERENCE)
-
-
 def test_the_reward_is_an_argument_as_in_gymnasium():
     toppled = [0.0, 0.0, 0.3, 0.0]
     assert comparison.check_arguments(REFERENCE, toppled, sutton_barto_reward=True) == -1

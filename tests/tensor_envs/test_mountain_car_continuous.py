@@ -24,22 +24,6 @@ def step(state, action, **arguments):
     return float(position[0]), float(velocity[0]), float(reward[0]), bool(terminated[0])
 
 
-def test_a_hundred_episodes_equal_gymnasiums():
-    comparison.check_episodes(REFERENCE)
-
-
-def test_ten_thousand_single_steps_equal_gymnasiums():
-    comparison.check_steps(REFERENCE)
-
-
-def test_spaces_and_time_limit_equal_gymnasiums():
-    comparison.check_specification(REFERENCE)
-
-
-def test_initial_observations_are_distributed_as_gymnasiums():
-    comparison.check_initial_observations(REFERENCE)
-
-
 def test_goal_velocity_is_an_argument_as_in_gymnasium():
     assert comparison.check_arguments(REFERENCE, [0.44, 0.03], goal_velocity=0.05) < 0
     assert comparison.check_arguments(REFERENCE, [0.44, 0.03]) > 99

@@ -18,22 +18,6 @@ REFERENCE = comparison.Reference(
 )
 
 
-def test_a_hundred_episodes_equal_gymnasiums():
-    comparison.check_episodes(REFERENCE)
-
-
-def test_ten_thousand_single_steps_equal_gymnasiums():
-    comparison.check_steps(REFERENCE)
-
-
-def test_spaces_and_time_limit_equal_gymnasiums():
-    comparison.check_specification(REFERENCE)
-
-
-def test_initial_observations_are_distributed_as_gymnasiums():
-    comparison.check_initial_observations(REFERENCE)
-
-
 def test_gravity_is_an_argument_as_in_gymnasium():
     comparison.check_arguments(REFERENCE, [1.0, 2.0], g=3.0)
 

@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from agents.tensor_envs.random_numbers import Uniform, fold_in
+from agents.tensor_envs.tensor_env import Uniform, fold_in
 
 MODES = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 

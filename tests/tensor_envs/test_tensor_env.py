@@ -8,7 +8,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.tensor_envs import Acrobot, CartPole, MountainCarContinuous, Pendulum, TensorEnv
-from agents.tensor_envs.random_numbers import Uniform
+from agents.tensor_envs.tensor_env import Uniform
 
 NUM_ENVS = 6
 
