@@ -7,7 +7,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   settings       what an experiment is
   command_line   options and errors of the commands
   environments   one Gymnasium environment: wrappers, families, rendering
-  shared_memory  memory that processes share, and how they take turns in it
+  shared_memory  memory that processes share, requests and replies in it
   processes      start and end of worker processes
   workers        processes that host environments
   vector         batches of environments
@@ -20,7 +20,7 @@ The rooms (packages), from the bottom up; each imports only from those above it 
   launchers      start of several learners
   tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
-  backends       where environments run: process, inline, envpool, tf
+  backends       where environments run: process, hybrid, inline, envpool, tf
   storage        what lies in a run's folder, and is safe there: checkpoints, the lock
   tracking       how a training goes: metrics.jsonl, TensorBoard
   analysis       what runs have learned: curves, comparisons

@@ -145,8 +145,7 @@ def watch_logging(watch: Stopwatch, config: Config) -> None:
 
 def watch_start(watch: Stopwatch) -> None:
     """Watches the parts of the training command, and exits after the first iteration."""
-    from agents.backends import tf
-    from agents.backends.backend import EnvBackend
+    from agents.backends import backend
     from agents.scripts import train
 
     def exit_process() -> None:
@@ -158,7 +157,7 @@ def watch_start(watch: Stopwatch) -> None:
         watch.watch(Learner, "__init__", "building")
         watch.watch(Learner, "iterate", "first iteration", then=exit_process)
 
-    watch.watch(EnvBackend, "make", "environments")
-    watch.watch(tf, "start_tensorflow", "TensorFlow")  # Called by backend tf within `make`.
+    watch.watch(backend.EnvBackend, "make", "environments")
+    watch.watch(backend, "start_tensorflow", "TensorFlow")  # By backend tf within `make`.
     # Importing the learner imports TensorFlow, so it is watched afterwards.
     watch.watch(train, "start_tensorflow", "TensorFlow", then=watch_learner)

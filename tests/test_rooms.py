@@ -96,9 +96,9 @@ def test_the_list_has_all_rooms():
 
 
 def test_imports_of_all_kinds_are_found():
-    assert "agents.tensor_envs" in set(imports("agents.backends.tf"))  # from agents import ...
+    assert "agents.tensor_envs" in set(imports("agents.backends.backend"))  # from agents import ...
     assert "agents.adapters.envpool_env" in set(
-        imports("agents.backends.envpool")
+        imports("agents.backends.backend")
     )  # In a function.
     assert "agents.policies.policy" in set(imports("agents.graph.algorithm"))  # For type checkers.
 

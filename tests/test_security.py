@@ -45,7 +45,7 @@ EXCEPTIONS = {
         "agents/environments/registered_specs.py",
         "cloudpickle.loads",
     ): "What the parent has registered, in the worker.",
-    ("agents/workers/worker_host.py", "pickle.loads"): "Replies of a worker, in its parent.",
+    ("agents/workers/host.py", "pickle.loads"): "Replies of a worker, in its parent.",
     ("agents/workers/worker.py", "pickle.loads"): "A reply of its own, to print it.",
     ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",
 }

@@ -1,1 +1,1 @@
-"""Where environments run: the interface `backend`, and a module for each value of `env_backend`."""
+"""Where environments run: in processes, here, in TensorFlow, in EnvPool's threads."""

@@ -1,4 +1,4 @@
-"""Start and end of worker processes."""
+"""Start and end of worker processes, and the limits of the system."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import contextlib
 import errno
 import os
 import queue
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from agents import stop_signals
+from agents.errors import WorkerStartError
 from agents.processes.reaper import KILL, TERMINAL_SIGNALS, end_marked
 from agents.shared_memory.channel import BUSY_ENV, SHARED_BYTES, WORKER_PID, Channel, map_words
 from agents.shared_memory.shared_block import create_anonymous_file
@@ -28,6 +31,9 @@ GRACE_SECONDS = 2.0
 
 # The same for workers whose environments are in the middle of something, if there is a hurry.
 HURRY_SECONDS = 0.25
+
+# Open files of the parent for each worker and its arrays; a few more while it starts.
+_FILES_PER_WORKER = 5
 
 # A variable of a worker and of all that it starts, by which these are found without their reaper.
 MARK = "AGENTS_WORKER"
@@ -276,6 +282,96 @@ def _release_exited(workers: Sequence[WorkerProcess], seconds: float) -> list[Wo
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
     return remaining
+
+
+class SpareWorker:
+    """A worker that waits for environments: an interpreter takes longer to start than most of them.
+
+    It has the environment variables and the working directory of when it was started.
+    """
+
+    def __init__(self) -> None:
+        """Initializes the spare; no process is started before `prepare`."""
+        self._worker: WorkerProcess | None = None
+        self._finalizer: weakref.finalize[..., SpareWorker] | None = None
+
+    def prepare(self) -> None:
+        """Starts the worker, unless there is one that runs, without waiting for it."""
+        if self._worker is not None and not self._worker.has_exited():
+            return
+        self.close()
+        with contextlib.suppress(OSError):  # `take` tries again, and raises.
+            self._worker = start_worker()
+            self._finalizer = weakref.finalize(self, end_workers, [self._worker])
+            self._finalizer.atexit = False  # The spawner ends all workers together then.
+
+    def take(self) -> WorkerProcess:
+        """Returns the worker if there is one that runs, otherwise a new one; the caller ends it.
+
+        Raises:
+          OSError: See `start_worker`.
+        """
+        worker = self._worker
+        if worker is None or not worker.is_mine or worker.has_exited():
+            self.close()
+            return start_worker()
+        self._forget()
+        return worker
+
+    def close(self) -> None:
+        """Ends the worker, by force: it has no environments to close."""
+        if self._worker is not None:
+            worker = self._worker
+            self._forget()
+            if worker.is_mine and not worker.is_ended:
+                worker.kill()
+            end_workers([worker])
+
+    def _forget(self) -> None:
+        self._worker = None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+
+
+@contextlib.contextmanager
+def explaining_limits(num_processes: int = 1) -> Iterator[None]:
+    """Raises WorkerStartError instead of the OSError of a limit of the system.
+
+    Args:
+      num_processes: Number of worker processes that were asked for.
+    """
+    try:
+        yield
+    except (OSError, WorkerStartError) as error:
+        cause = error.__cause__ if isinstance(error, WorkerStartError) else error
+        advice = _advice(cause.errno) if isinstance(cause, OSError) else None
+        if not isinstance(cause, OSError) or advice is None:
+            raise
+        asked = "one was" if num_processes == 1 else f"{num_processes} were"
+        raise WorkerStartError(
+            f"A worker process could not be started ({asked} asked for): "
+            f"{os.strerror(cause.errno or 0)}.\n{advice}"
+        ) from cause
+
+
+def _advice(number: int | None) -> str | None:
+    """Returns what to do about an error of the system, None if it is not of a limit."""
+    if number in (errno.EMFILE, errno.ENFILE):
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        return (
+            f"This process may open {limit} files (`ulimit -n`), and a worker takes "
+            f"{_FILES_PER_WORKER} of them.\nRaise the limit, or use fewer worker processes."
+        )
+    if number == errno.EAGAIN:
+        limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+        shown = "any number of" if limit == resource.RLIM_INFINITY else str(limit)
+        return (
+            f"This user may run {shown} processes and threads (`ulimit -u`), a container may allow "
+            "less.\nRaise the limit, or use fewer worker processes."
+        )
+    if number == errno.ENOMEM:
+        return "There is not enough memory for it.\nUse fewer worker processes."
+    return None
 
 
 # Together: finalizers of hosts would wait for one worker after another.

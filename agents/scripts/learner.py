@@ -32,7 +32,7 @@ from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import refusing_modules_in
 from agents.storage.run_directory import RunDirectory
-from agents.vector.batch_hosts import available_cores
+from agents.vector.process_batch import available_cores
 
 if TYPE_CHECKING:
     from agents.scripts.train import TrainOptions

@@ -1,7 +1,6 @@
-"""Memory that processes share, and how they take turns in it.
+"""Memory that processes share, and requests and replies in it.
 
-channel           the connection of a parent and its worker
-several_channels  waiting for some of several workers
-shared_arrays     arrays of a batch in one block of memory
-shared_block      memory that several processes map
+channel        the connection of a parent and its worker
+shared_arrays  arrays of a batch in one block of memory
+shared_block   memory that several processes map
 """

@@ -1,19 +1,19 @@
 """The connection of a parent and its worker: counters in shared memory, a doorbell, and messages.
 
-The usual turn, one step of the environments, needs no message: the parent increments its counter,
+The usual request, a step of the environments, needs no message: the parent increments its counter,
 the worker sees it, works, and increments its own. A waiting side first spins on the other's counter
 for about a millisecond, yielding the processor between reads, because stepping a light batch takes
 less time than waking up a process that sleeps. Then it sleeps until the other side rings the
 doorbell. A ring can be lost (one side reads the flag while the other sets it), so sleepers also
 wake up periodically.
 
-A short reply lies in shared memory, beside the counters. A turn that needs another message
+A short reply lies in shared memory, beside the counters. A request that needs another message
 increments the counter first and then sends it: the other side is already reading when a long
-message fills the socket. Every message carries the sequence number of its turn, so that a late one
+message fills the socket. Every message carries the sequence number of its request, so that a late one
 is never taken for the next.
 
 Processors other than x86-64's may show a counter before what was written before it. There, rings
-carry the counters, every turn rings, and waiting starts with sleeping: what a process wrote before
+carry the counters, every side rings, and waiting starts with sleeping: what a process wrote before
 it sent is visible to the one that receives.
 
 Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
@@ -31,7 +31,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from agents import stop_signals
@@ -180,7 +180,7 @@ class Channel:
                 return
 
     def reply(self, sequence: int, status: int, data: bytes) -> None:
-        """Ends a turn of the worker with a status and a message, empty for none.
+        """Replies to a request with a status and a message, empty for none.
 
         Raises:
           As `send`.
@@ -203,7 +203,7 @@ class Channel:
         """Waits for the worker's reply and returns its status and message.
 
         Args:
-          sequence: Sequence number of the turn.
+          sequence: Sequence number of the request.
           deadline: See `wait_count`.
           while_waiting: See `wait_count`.
 
@@ -271,7 +271,7 @@ class Channel:
         """Sends a message.
 
         Args:
-          sequence: Sequence number of the turn.
+          sequence: Sequence number of the request.
           data: Bytes to send.
           deadline: When to give up, a time of `time.monotonic`; None waits forever.
           descriptors: File descriptors to send along; only the worker's side takes them.
@@ -295,10 +295,10 @@ class Channel:
         self._is_sending = False
 
     def receive(self, sequence: int, deadline: float | None) -> tuple[bytes, list[int]]:
-        """Receives the message of a turn; discards unread ones of earlier turns.
+        """Receives the message of a request; discards unread ones of earlier requests.
 
         Args:
-          sequence: Sequence number of the turn.
+          sequence: Sequence number of the request.
           deadline: When to give up, a time of `time.monotonic`; None waits forever. What is being
             sent already has a moment more.
 
@@ -370,6 +370,52 @@ class Channel:
                 # Closing alone would not do: a forked process may have a copy.
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+
+def wait_until(
+    condition: Callable[[], bool],
+    channels: Sequence[Channel],
+    while_waiting: Callable[[], object],
+) -> None:
+    """Waits until a condition on the counters of other sides holds, as `Channel.wait_count` for one.
+
+    Args:
+      condition: Checked after every change of a counter, and every few milliseconds.
+      channels: This side of the channels, one for each counter.
+      while_waiting: Called every few milliseconds while this side sleeps; may raise.
+
+    Raises:
+      StopRequested: A stop of this process was requested.
+    """
+    spin_until = time.perf_counter() + SPIN_SECONDS
+    while not condition():
+        if time.perf_counter() > spin_until:
+            _sleep_until_any(condition, channels, while_waiting)
+            return
+        yield_processor()
+
+
+def _sleep_until_any(
+    condition: Callable[[], bool],
+    channels: Sequence[Channel],
+    while_waiting: Callable[[], object],
+) -> None:
+    doorbells = select.poll()
+    by_descriptor = {channel.fileno(): channel for channel in channels}
+    for descriptor in by_descriptor:
+        doorbells.register(descriptor, select.POLLIN)
+    try:
+        for channel in channels:
+            channel.set_asleep(True)
+        while not condition():
+            stop_signals.check()
+            while_waiting()
+            for descriptor, _ in doorbells.poll(SLEEP_SECONDS * 1000):
+                if not by_descriptor[descriptor].drain_doorbell():
+                    doorbells.unregister(descriptor)  # The other side is gone.
+    finally:
+        for channel in channels:
+            channel.set_asleep(False)
 
 
 def check_length(length: int) -> None:

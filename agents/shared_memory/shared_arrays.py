@@ -6,11 +6,14 @@ Workers write their rows of a block that all processes map; the parent copies al
 from __future__ import annotations
 
 import dataclasses
+import os
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from agents.shared_memory.shared_block import create_anonymous_file, map_file
 from agents.spaces import leaf_spaces
 
 if TYPE_CHECKING:
@@ -124,15 +127,23 @@ class Results:
 
 
 class BatchArrays(Results):
-    """All arrays of a layout as views of a block that several processes share.
+    """All arrays of a layout as views of a block that several processes map.
+
+    The block's file stays open until `close`, for processes that start later, or until the arrays
+    are garbage collected. The mapping lasts as long as any view of it.
 
     Attributes:
       layout: The layout.
-      block: The block, uint8 [size].
+      block: The block, uint8 [size], zeros at first.
     """
 
-    def __init__(self, layout: Layout, block: np.ndarray):
-        """Creates the views of `block`, uint8 [size]."""
+    def __init__(self, layout: Layout, descriptor: int | None = None):
+        """Maps the file `descriptor`, by default a new one."""
+        if descriptor is None:
+            descriptor = create_anonymous_file(layout.size)
+        self._descriptor = descriptor
+        self._close = weakref.finalize(self, os.close, descriptor)
+        block = map_file(descriptor, layout.size)
         super().__init__(layout, block)
         self.layout = layout
         self.action = [field.view(block) for field in layout.action]  # [B, ...] each.
@@ -140,6 +151,17 @@ class BatchArrays(Results):
         self.seed = layout.seed.view(block)  # [B]
         self.block = block
         self._unused = aligned_empty(0)
+
+    @property
+    def descriptor(self) -> int:
+        """The file's descriptor; raises ValueError if it is closed."""
+        if not self._close.alive:
+            raise ValueError("The file of these arrays is closed.")
+        return self._descriptor
+
+    def close(self) -> None:
+        """Closes the file; the arrays stay valid. May be called again."""
+        self._close()
 
     def rows(self, start: int, stop: int) -> Rows:
         """Returns views of the rows in [start, stop)."""

@@ -12,24 +12,29 @@ from gymnasium.error import AlreadyPendingCallError, ClosedEnvironmentError, NoA
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from agents.errors import UsageError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
-from agents.shared_memory.shared_block import SharedBlock
-from agents.spaces import pack, rows_of
-from agents.vector.batch_hosts import check_compatible, make_hosts
+from agents.spaces import leaf_spaces, pack, rows_of
 from agents.vector.batch_infos import batch_infos
 from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
 from agents.vector.exchange import Exchange, Pending, SendRequest
 from agents.vector.paced_rollout import PacedRollout
-from agents.vector.restarts import ALL, Restarts, failed_rows
-from agents.workers.attachment import Attachment
+from agents.vector.restarts import ALL, Restarter, failed_rows
+from agents.workers.environment_group import innermost
 from agents.workers.external_process import ExternalProcess
-from agents.workers.host import Host, HostFailure, LocalHost, raise_first
-from agents.workers.worker_host import close_hosts
+from agents.workers.host import (
+    Host,
+    HostFailure,
+    LocalHost,
+    WorkerHost,
+    close_hosts,
+    raise_first,
+)
 
 if TYPE_CHECKING:
     from agents.types import Env, Info, NestedArray, Options
-    from agents.workers.environment_group import RowInfos
-    from agents.workers.environment_handle import EnvironmentHandle
+    from agents.workers.environment_group import Description, RowInfos
+    from agents.workers.host import EnvironmentHandle
 
 
 class BatchEnv(VectorEnv):
@@ -65,7 +70,7 @@ class BatchEnv(VectorEnv):
 
     def __init__(
         self,
-        envs: Sequence[Env | ExternalProcess | LocalHost],
+        envs: Sequence[Env | ExternalProcess | Host],
         blocking: bool = False,
         info_keys: Sequence[str] = (),
         restart_limit: int = 0,
@@ -92,11 +97,10 @@ class BatchEnv(VectorEnv):
         """
         # Empty until the batch is accepted: a refused one does not close its environments.
         self._hosts: list[Host] = []
-        self._block: SharedBlock | None = None
-        self.restarts: Restarts | None = None
-        hosts = make_hosts(envs, blocking, restart_limit > 0, wait_for)
+        self.restarts: Restarter | None = None
+        hosts = _make_hosts(envs, blocking, restart_limit > 0, wait_for)
         descriptions = [description for host in hosts for description in host.descriptions]
-        check_compatible(descriptions)
+        _check_compatible(descriptions)
         self._hosts = hosts
         self.num_envs = len(descriptions)
         self.single_observation_space = descriptions[0].observation_space
@@ -117,24 +121,18 @@ class BatchEnv(VectorEnv):
             restarts=restart_limit > 0,
         )
         self.info_names: set[str] = set()
-        self._attach()
-        if restart_limit:
-            self.restarts = Restarts(self._arrays, restart_limit, restart_window)
-        self._latest = self._arrays.copy_results()  # uint8 [size]
-
-    def _attach(self) -> None:
-        """Creates the batch's arrays and assigns their rows to the hosts."""
-        self._block = SharedBlock(self.layout.size)
-        self._arrays = BatchArrays(self.layout, self._block.bytes)
-        self._places: list[tuple[Host, int]] = []
+        self._arrays = BatchArrays(self.layout)
+        self._environments: list[tuple[Host, int]] = []  # Host and index in it, by row.
         try:
-            for host in self._hosts:
-                start = len(self._places)
-                host.attach(Attachment(self._arrays, self._block, start, autoreset=True))
-                self._places += [(host, index) for index in range(host.num_envs)]
+            for host in hosts:
+                host.attach(self._arrays, len(self._environments))
+                self._environments += [(host, index) for index in range(host.num_envs)]
         except BaseException:
-            self._block.close()
+            self._arrays.close()
             raise
+        if restart_limit:
+            self.restarts = Restarter(self._arrays, restart_limit, restart_window)
+        self._latest = self._arrays.copy_results()  # uint8 [size]
 
     def step(
         self, actions: NestedArray
@@ -276,7 +274,7 @@ class BatchEnv(VectorEnv):
 
     def __getitem__(self, index: int) -> Env | EnvironmentHandle:
         """Returns an environment of this process, or a handle on one of a worker process."""
-        host, row = self._places[index]
+        host, row = self._environments[index]
         return host[row]
 
     def __iter__(self) -> Iterator[Env | EnvironmentHandle]:
@@ -297,12 +295,14 @@ class BatchEnv(VectorEnv):
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of every environment; returns attributes as they are."""
         self._check_idle("call")
-        return tuple(host.ask("call", index, name, args, kwargs) for host, index in self._places)
+        return tuple(
+            host.ask("call", index, name, args, kwargs) for host, index in self._environments
+        )
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Returns an attribute of every environment."""
         self._check_idle("get_attr")
-        return tuple(host.ask("get", index, name) for host, index in self._places)
+        return tuple(host.ask("get", index, name) for host, index in self._environments)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of every environment.
@@ -320,7 +320,7 @@ class BatchEnv(VectorEnv):
             raise ValueError(
                 f"set_attr needs {self.num_envs} values for '{name}', got {len(values)}."
             )
-        for (host, index), value in zip(self._places, values, strict=True):
+        for (host, index), value in zip(self._environments, values, strict=True):
             host.ask("set", index, name, value)
 
     def render(self) -> tuple[Any, ...]:
@@ -332,8 +332,8 @@ class BatchEnv(VectorEnv):
         close_hosts(self._hosts)
         if self.restarts:
             self.restarts.close()
-        if self._block is not None:
-            self._block.close()
+        if self._hosts:
+            self._arrays.close()
 
     def _check_idle(self, action: str) -> None:
         """Raises Gymnasium's error if the batch is closed, or its environments are being stepped."""
@@ -407,3 +407,78 @@ class BatchEnv(VectorEnv):
 
 def _send_step(host: Host, started: float) -> None:
     host.send_step(started)
+
+
+def _make_hosts(
+    envs: Sequence[Env | ExternalProcess | Host], blocking: bool, restarts: bool, wait_for: float
+) -> list[Host]:
+    """Returns the hosts of environments; see `BatchEnv` for the arguments and errors."""
+    if not len(envs):
+        raise ValueError("A batch needs at least one environment, got none.")
+    given = [env.host if isinstance(env, ExternalProcess) else env for env in envs]
+    objects = not all(isinstance(host, LocalHost | WorkerHost) for host in given)
+    are_workers = [isinstance(host, WorkerHost) for host in given]
+    if not blocking and (objects or not any(are_workers)):
+        raise ValueError(
+            "Environments in this process can't be stepped in parallel: pass blocking=True, or wrap each of them in an "
+            "ExternalProcess. A LocalHost can be beside processes."
+        )
+    if restarts and objects:
+        raise ValueError(
+            "Environments in this process are restarted with their constructors: pass "
+            "LocalHost(constructor) for each."
+        )
+    if not 0 < wait_for <= 1:
+        raise ValueError(f"wait_for must be above 0 and at most 1, got {wait_for}.")
+    if wait_for < 1 and (blocking or not all(are_workers)):
+        raise ValueError(
+            f"Only environments in processes, stepped in parallel, can be ahead of others: got wait_for {wait_for} "
+            "with environments in this process or blocking=True. Pass wait_for=1."
+        )
+    hosts = [_as_host(host) for host in given]
+    _check_distinct(hosts)
+    return hosts
+
+
+def _as_host(env: Env | Host) -> Host:
+    # Not a partial function: its arguments would be copied.
+    return env if isinstance(env, LocalHost | WorkerHost) else LocalHost(lambda: env)
+
+
+def _check_distinct(hosts: Sequence[Host]) -> None:
+    """Raises ValueError if an environment or a process has several places in the batch."""
+    rows: dict[int, int] = {}  # By the id of the environment, or of its process.
+    row = 0
+    for host in hosts:
+        parts: list[object] = [host]
+        if isinstance(host, LocalHost):
+            parts = [innermost(host[index]) for index in range(host.num_envs)]
+        for offset, part in enumerate(parts):
+            first = rows.setdefault(id(part), row + offset)
+            if first != row + offset:
+                raise ValueError(
+                    f"Environment {row + offset} of the batch is environment {first} again: make a new one for each."
+                )
+        row += host.num_envs
+
+
+def _check_compatible(descriptions: Sequence[Description]) -> None:
+    """Raises UsageError if environments with these descriptions can't share a batch.
+
+    An unsupported space is named before any difference: texts differ between processes.
+    """
+    for space in descriptions[0].observation_space, descriptions[0].action_space:
+        leaf_spaces(space)
+    for index, description in enumerate(descriptions):
+        if description.autoreset_layer:
+            raise UsageError(
+                f"Environment {index} has {description.autoreset_layer}, which resets it in the step after the end of "
+                "an episode. A batch would take that for a step: remove the wrapper, a batch resets its environments."
+            )
+        for name in ("observation_space", "action_space"):
+            space, expected = getattr(description, name), getattr(descriptions[0], name)
+            if space != expected:
+                raise UsageError(
+                    f"Environments of a batch need equal spaces, but the {name} of environment {index} is {space}, "
+                    f"that of environment 0 is {expected}."
+                )

@@ -1,15 +1,16 @@
-"""Requests of a batch to its hosts: sent together, with one deadline for all."""
+"""Requests of a batch to its hosts, with one deadline for all, and warnings about slow ones."""
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from agents import stop_signals
 from agents.errors import EnvironmentFailure
-from agents.vector.watchdog import Watchdog
-from agents.workers.host import Host, HostFailure, LocalHost
+from agents.workers.host import Host, HostFailure, LocalHost, WorkerHost
 
 if TYPE_CHECKING:
     from agents.workers.environment_group import RowInfos
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 SendRequest: TypeAlias = Callable[[Host, float], None]
 
 _PAUSE_SECONDS = 0.002
+
+# No warning before; an environment is slow if it takes so much longer than the others.
+MIN_SECONDS = 1.0
+SLOWNESS = 10
+
+# Of constructors, which have no usual duration.
+CONSTRUCTOR_SECONDS = 10.0
+
+# Between two warnings of the same environment.
+REPEAT_SECONDS = 60.0
+
+_MAX_NAMED = 4
 
 
 class Pending(NamedTuple):
@@ -52,8 +65,8 @@ class Exchange:
           blocking: Whether each host gets a request when the one before has replied.
         """
         # Those of this process last: they work while the others do.
-        in_turn = hosts if blocking else sorted(hosts, key=_is_local)
-        self._hosts, self._blocking = in_turn, blocking
+        by_place = sorted(hosts, key=lambda host: isinstance(host, LocalHost))
+        self._hosts, self._blocking = hosts if blocking else by_place, blocking
         self.rows: dict[Host, range] = {}
         for host in hosts:
             start = sum(map(len, self.rows.values()))
@@ -140,5 +153,112 @@ class Exchange:
                 time.sleep(_PAUSE_SECONDS)
 
 
-def _is_local(host: Host) -> bool:
-    return isinstance(host, LocalHost)
+class Watchdog:
+    """Looks at the hosts of a batch while it waits for their replies."""
+
+    def __init__(self, rows: Mapping[Host, range]):
+        """Watches hosts; `rows` are those of their environments in the batch."""
+        self._rows = rows
+        self._warned: dict[int, float] = {}
+        self._action, self._started = "", 0.0
+        self._num_busy, self._others_seconds = 0, 0.0
+        self._longest = 0.0
+
+    def begin(self, action: str, started: float) -> Callable[[], None]:
+        """Starts watching a request; returns `look`.
+
+        Args:
+          action: What is requested, such as "step".
+          started: Start of the request, a time of `time.monotonic`.
+        """
+        self._action, self._started, self._num_busy = action, started, 0
+        return self.look
+
+    def look(self) -> None:
+        """Warns if hosts take much longer than the others; to be called every few milliseconds."""
+        waited = time.monotonic() - self._started
+        busy = [host for host in self._rows if host.is_busy]
+        if len(busy) != self._num_busy:
+            self._num_busy, self._others_seconds = len(busy), waited
+        if waited < MIN_SECONDS or not busy:
+            return
+        has_others = len(busy) < len(self._rows)
+        slow = SLOWNESS * self._others_seconds if has_others else float("inf")
+        if waited < max(MIN_SECONDS, min(busy[0].timeout / 2, slow)):
+            return
+        others = ""
+        if has_others:
+            others = f"; those of other processes took {self._others_seconds:.2g} s"
+        self._warn(busy, f"in {self._action} for {waited:.1f} s{others}")
+
+    def note_step(self, seconds: float) -> None:
+        """Takes notice of the duration of a step of a host, for `look_at_steps`."""
+        self._longest = max(self._longest, seconds)
+
+    def look_at_steps(self, started: Iterable[tuple[Host, float]]) -> None:
+        """Warns of hosts whose step takes much longer than any before, each with its own start.
+
+        Args:
+          started: Hosts, and when their steps were requested, times of `time.monotonic`.
+        """
+        now, slow = time.monotonic(), SLOWNESS * self._longest or float("inf")
+        for host, start in started:
+            waited = now - start
+            if waited > max(MIN_SECONDS, min(host.timeout / 2, slow)) and host.is_busy:
+                others = (
+                    f"; other steps took {self._longest:.2g} s at most" if self._longest else ""
+                )
+                self._warn([host], f"in step for {waited:.1f} s{others}")
+
+    def look_at_constructors(self) -> None:
+        """Warns of hosts that have not constructed their environments for long."""
+        waited = time.monotonic() - self._started
+        if waited < CONSTRUCTOR_SECONDS:
+            return
+        busy = [host for host in self._rows if host.is_busy]
+        if busy:
+            self._warn(busy, f"under construction for {waited:.1f} s")
+
+    def _warn(self, busy: Sequence[Host], what: str) -> None:
+        now = time.monotonic()
+        new = [host for host in busy if now > self._warned.get(id(host), 0) + REPEAT_SECONDS]
+        if not new:
+            return
+        self._warned.update((id(host), now) for host in new)
+        names = [self._name(host) for host in new[:_MAX_NAMED]]
+        if len(new) > _MAX_NAMED:
+            names.append(f"those of {len(new) - _MAX_NAMED} more processes")
+        is_one = len(new) == 1 and names[0].startswith("environment ")
+        text = f"{', '.join(names)} {'has' if is_one else 'have'} been {what}."
+        warnings.warn(text[0].upper() + text[1:], RuntimeWarning, stacklevel=2)
+
+    def _name(self, host: Host) -> str:
+        rows, row = self._rows[host], host.busy_row
+        if len(rows) == 1 or row is not None:
+            return f"environment {rows[0] if row is None else row} (process {host.pid})"
+        return f"environments {rows[0]} to {rows[-1]} (process {host.pid})"
+
+
+def wait_until_ready(hosts: Sequence[WorkerHost]) -> None:
+    """Waits until hosts have constructed their environments, with warnings of slow ones.
+
+    The failure of one ends the wait for the others; all must be closed then.
+
+    Raises:
+      EnvironmentFailure: A host could not construct its environments.
+    """
+    rows: dict[Host, range] = {}
+    start = 0
+    for host in hosts:
+        rows[host] = range(start, start := start + host.num_envs)
+    watchdog = Watchdog(rows)
+    watchdog.begin("constructor", time.monotonic())
+
+    def look(waited_for: WorkerHost) -> None:
+        watchdog.look_at_constructors()
+        for host in hosts:
+            if host is not waited_for and not host.is_ready and not host.is_busy:
+                host.wait_until_ready(end_on_failure=False)
+
+    for host in hosts:
+        host.wait_until_ready(functools.partial(look, host), end_on_failure=False)

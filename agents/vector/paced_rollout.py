@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from agents.errors import EnvironmentFailure
-from agents.shared_memory.several_channels import wait_until
+from agents.shared_memory.channel import wait_until
 from agents.shared_memory.shared_arrays import aligned_empty
 from agents.vector.exchange import Exchange
-from agents.workers.host import Host, HostFailure
-from agents.workers.worker_host import WorkerHost
+from agents.workers.host import Host, HostFailure, WorkerHost
 
 if TYPE_CHECKING:
     from agents.shared_memory.shared_arrays import BatchArrays, Field

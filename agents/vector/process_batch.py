@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agents.processes.resource_limits import explaining_limits
+from agents.processes.spawner import explaining_limits
 from agents.vector.batch_env import BatchEnv
-from agents.vector.batch_hosts import available_cores
-from agents.vector.watchdog import wait_until_ready
-from agents.workers.external_process import ExternalProcess
-from agents.workers.host import LocalHost
-from agents.workers.worker_host import close_hosts
+from agents.vector.exchange import wait_until_ready
+from agents.workers.host import LocalHost, WorkerHost, close_hosts
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor
@@ -52,21 +50,24 @@ def make_batch_env(
     cuts = [len(constructors) * worker // max(processes, 1) for worker in range(processes + 1)]
     parts = [range(start, stop) for start, stop in itertools.pairwise(cuts)]
     own = parts.pop() if inline_share and parts else None
-    workers: list[ExternalProcess] = []
+    workers: list[WorkerHost] = []
     local: list[LocalHost] = []
     try:
         with explaining_limits(processes):
             for part in parts:
                 made = constructors[part.start : part.stop]
-                workers.append(ExternalProcess(made, timeout, start_timeout, False, part.start))
+                workers.append(WorkerHost(made, timeout, start_timeout, part.start))
             if own:  # Constructed while the workers construct theirs.
                 local.append(LocalHost(constructors[own.start : own.stop], own.start))
-            wait_until_ready([worker.host for worker in workers])
-            for worker in workers:
-                worker.wait_until_ready()
+            wait_until_ready(workers)
             blocking = not workers
             limits = restart_limit, restart_window
             return BatchEnv([*workers, *local], blocking, info_keys, *limits, wait_for)
     except BaseException:
-        close_hosts([*(worker.host for worker in workers), *local])
+        close_hosts([*workers, *local])
         raise
+
+
+def available_cores() -> int:
+    """Returns the number of processors that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from agents.errors import EnvironmentFailure, EnvironmentRaisedError
-from agents.processes.spare_worker import SpareWorker
-from agents.workers.host import HostFailure
-from agents.workers.worker_host import WorkerHost
+from agents.processes.spawner import SpareWorker
+from agents.workers.host import HostFailure, WorkerHost
 
 if TYPE_CHECKING:
     from agents.shared_memory.shared_arrays import BatchArrays
@@ -41,7 +40,7 @@ class Restart(NamedTuple):
     cause: EnvironmentFailure
 
 
-class Restarts:
+class Restarter:
     """Restarts failed environments of a batch, as long as there are not too many.
 
     An environment that raised or returned invalid data is constructed again in its process. If the
@@ -103,7 +102,7 @@ class Restarts:
         self._num_episodes[stepped] += (arrays.terminated | arrays.truncated)[stepped]
 
     def restart(self, failures: Sequence[HostFailure]) -> dict[int, Info]:
-        """Restarts what has failed, and what fails while it is restarted.
+        """Restarts the environments of failures, and of failures while they restart.
 
         Returns:
           The infos of the environments that were restarted, by row.
@@ -167,9 +166,7 @@ class Restarts:
 
     def _reset(self, host: WorkerHost, rows: range) -> RowInfos:
         """Resets the environments of a process that was started."""
-        assert host.attachment is not None
         host.wait_until_ready()
-        host.attach(host.attachment)
         self._arrays.mask[:] = False  # [B]
         self._arrays.mask[rows] = True
         host.send_reset()

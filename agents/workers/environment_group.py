@@ -10,8 +10,9 @@ import resource
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+import gymnasium
 import numpy as np
 
 from agents import stop_signals
@@ -27,16 +28,34 @@ from agents.errors import EnvironmentRaisedError, InvalidDataError, describe_exc
 from agents.own_copy import own_copy
 from agents.spaces import elements
 from agents.types import Info
-from agents.workers.description import Description, describe, innermost
 
 if TYPE_CHECKING:
     from agents.shared_memory.shared_arrays import BatchArrays
-    from agents.types import Env, EnvConstructor, Leaves, NestedArray, Options
+    from agents.types import Env, EnvConstructor, Leaves, NestedArray, Options, Space
 
 # For rows with infos: row, info, and where a step ended the episode the info of that step.
 RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]
 
 T = TypeVar("T")
+
+
+class Description(NamedTuple):
+    """What a batch needs to know of an environment; sent from the worker to its parent.
+
+    Attributes:
+      observation_space: Gymnasium's attribute of the same name.
+      action_space: Gymnasium's attribute of the same name.
+      metadata: Gymnasium's attribute of the same name.
+      render_mode: Gymnasium's attribute of the same name.
+      autoreset_layer: Name of the wrapper that starts the next episode automatically, None if there
+        is none.
+    """
+
+    observation_space: Space
+    action_space: Space
+    metadata: dict[str, Any]
+    render_mode: str | None
+    autoreset_layer: str | None
 
 
 class ForkedProcessError(BaseException):
@@ -135,8 +154,9 @@ class EnvironmentGroup:
                 for environment, action, observ_row in turns:
                     busy[0] = env
                     observ, reward, terminated, truncated, info = environment.step(action)
-                    if fork_depth != depth:
-                        raise ForkedProcessError
+                    if fork_depth != depth or stop_signals.requested:
+                        _check_depth(depth)
+                        stop_signals.check()
                     # Usual values are recognized here: calls take as long as all the rest.
                     if (
                         reward.__class__ not in REAL_TYPES
@@ -243,6 +263,7 @@ class EnvironmentGroup:
         """Resets an environment with its row's seed, writes its row and returns its info."""
         rows, seed, depth = self._rows, int(self._rows.seed[env]), fork_depth
         self.busy[0] = env
+        stop_signals.check()
         try:
             observ, info = unpack_reset(
                 self.envs[env].reset(seed=None if seed < 0 else seed, options=own_copy(options))
@@ -374,6 +395,27 @@ class EnvironmentGroup:
         failure = EnvironmentRaisedError(summary, traceback_text, row, type(error).__name__)
         failure.__cause__ = error
         return failure
+
+
+def describe(env: Env) -> Description:
+    """Returns the description of an environment."""
+    layer: Env | None = env
+    # Not by its metadata: in Gymnasium 1.1 a SyncVectorEnv writes its own mode into those of all
+    # environments.
+    while layer is not None and not isinstance(layer, gymnasium.wrappers.Autoreset):
+        layer = getattr(layer, "env", None)
+    return Description(
+        env.observation_space,
+        env.action_space,
+        env.metadata,
+        env.render_mode,
+        None if layer is None else type(layer).__name__,
+    )
+
+
+def innermost(env: Env) -> Env:
+    """Returns the environment inside of all wrappers."""
+    return getattr(env, "unwrapped", env)
 
 
 def _check_depth(depth: int) -> None:

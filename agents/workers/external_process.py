@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
-from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import element, flatten, pack
-from agents.workers.attachment import Attachment
-from agents.workers.worker_host import WorkerHost
+from agents.workers.host import WorkerHost
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor, Info, NestedArray, Options, Space
-    from agents.workers.description import Description
-    from agents.workers.environment_group import RowInfos
-    from agents.workers.environment_handle import EnvironmentHandle
+    from agents.workers.environment_group import Description, RowInfos
+    from agents.workers.host import EnvironmentHandle
 
 # What a method returns; or, if not blocking, a promise of it.
 Result: TypeAlias = Any
@@ -85,9 +82,7 @@ class ExternalProcess:
         try:
             self.host.wait_until_ready()
             layout = Layout(self.num_envs, self.observation_space, self.action_space)
-            block = SharedBlock(layout.size)
-            arrays = BatchArrays(layout, block.bytes)
-            self.host.attach(Attachment(arrays, block, start=0, autoreset=not self._single))
+            self.host.attach(BatchArrays(layout), start=0, autoreset=not self._single)
         except BaseException:
             self.close()
             raise
@@ -146,7 +141,7 @@ class ExternalProcess:
         """
         leaves = flatten(self.action_space, action)
         self.host.drain()
-        for array, leaf in zip(self._attachment.arrays.action, leaves, strict=True):
+        for array, leaf in zip(self._arrays.action, leaves, strict=True):
             array[self._rows] = leaf  # [B, ...]
         self.host.send_step()
         promise = self.host.promise(self._receive_step)
@@ -176,7 +171,7 @@ class ExternalProcess:
         if seed is not None and seed < 0:
             raise ValueError(f"A seed must not be negative, got {seed}.")
         self.host.drain()
-        arrays = self._attachment.arrays
+        arrays = self._arrays
         arrays.mask[self._rows] = True  # [B]
         arrays.seed[self._rows] = -1 if seed is None else np.arange(seed, seed + self.num_envs)
         self.host.send_reset(options)
@@ -200,19 +195,19 @@ class ExternalProcess:
         return getattr(self._only_env(name), name)
 
     @property
-    def _attachment(self) -> Attachment:
-        assert self.host.attachment is not None, "wait_until_ready must be called first"
-        return self.host.attachment
+    def _arrays(self) -> BatchArrays:
+        assert self.host.arrays is not None, "wait_until_ready must be called first"
+        return self.host.arrays
 
     @property
     def _rows(self) -> slice:
-        start = self._attachment.start
+        start = self.host.first_row
         return slice(start, start + self.num_envs)
 
     def _receive_step(self) -> tuple[Any, ...]:
         """Returns what `step` returns; with one environment leaves [...], otherwise [B, ...]."""
         row_infos: RowInfos = self.host.receive()
-        arrays, start = self._attachment.arrays, self._attachment.start
+        arrays, start = self._arrays, self.host.first_row
         results = Results(arrays.layout, arrays.copy_results())
         infos: list[Info] = [{} for _ in range(self.num_envs)]
         for row, info, final_info in row_infos:

@@ -39,13 +39,12 @@ from agents.shared_memory.channel import (
     map_words,
 )
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
-from agents.shared_memory.shared_block import map_file
 from agents.workers import environment_group
 from agents.workers.environment_group import EnvironmentGroup, ForkedProcessError
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor, Info
-    from agents.workers.description import Description
+    from agents.workers.environment_group import Description
 
 # Commands of the parent: STEP and RESET need no message; that of METHOD holds "worker" or "group",
 # the name of one of its methods, and a tuple of arguments.
@@ -108,8 +107,9 @@ class Worker:
         """
         self._start = start
         layout = Layout(num_envs, self.group.observation_space, self.group.action_space, info_keys)
-        self.group.attach(BatchArrays(layout, map_file(descriptor, layout.size)), start, autoreset)
-        os.close(descriptor)
+        arrays = BatchArrays(layout, descriptor)
+        arrays.close()
+        self.group.attach(arrays, start, autoreset)
 
     def serve(self) -> None:
         """Executes commands until the parent closes the channel, which raises `ChannelClosed`."""

@@ -60,7 +60,7 @@ def test_number_of_threads(num_processes, num_threads, monkeypatch):
         return make_env_pool(task, num_envs, num_threads, *arguments)
 
     monkeypatch.setattr(env_pool, "make_env_pool", record)
-    monkeypatch.setattr("agents.backends.envpool.available_cores", lambda: 4)
+    monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 4)
     with make(3, num_processes=num_processes):
         assert received == [num_threads]
 

@@ -12,8 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from agents.backends.backend import make_backend
 from agents.errors import EnvironmentRaisedError, WorkerDiedError
 from agents.settings.config_file import load_config
-from agents.vector.batch_hosts import available_cores
-from agents.vector.process_batch import make_batch_env
+from agents.vector.process_batch import available_cores, make_batch_env
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.

@@ -12,7 +12,7 @@ import pytest
 from agents.backends.backend import make_backend
 from agents.errors import UnsupportedSpaceError, WorkerTimeoutError
 from agents.settings.config_file import load_config
-from agents.vector.batch_hosts import available_cores
+from agents.vector.process_batch import available_cores
 
 # Workers would import this module, and with it TensorFlow, which takes them seconds.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

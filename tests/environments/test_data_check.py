@@ -13,7 +13,7 @@ from agents.environments.data_check import (
     unpack_reset,
 )
 from agents.errors import InvalidDataError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
+from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.spaces import leaf_spaces
 from agents.workers.environment_group import EnvironmentGroup
 
@@ -78,7 +78,7 @@ class NoReturn(BadEnv):
 def make(*envs):
     group = EnvironmentGroup([lambda env=env: env for env in envs])
     layout = Layout(len(envs), BOX, spaces.Discrete(2))
-    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    arrays = BatchArrays(layout)
     arrays.block[:] = 0
     arrays.seed[:] = -1
     arrays.mask[:] = True

@@ -14,7 +14,7 @@ from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.storage.run_directory import RunDirectory
 from agents.vector.process_batch import make_batch_env
-from agents.vector.restarts import Restarts
+from agents.vector.restarts import Restarter
 from tests.faults.figures import record
 from tests.faults.processes import holdings
 from tests.faults.troubled_env import TroubledEnv
@@ -57,7 +57,7 @@ class Killer(threading.Thread):
 def seconds(monkeypatch):
     """How long each restart took, from the failure to the observation of the reset."""
     seconds = []
-    restart = Restarts.restart
+    restart = Restarter.restart
 
     def measure(self, failures):
         start = time.perf_counter()
@@ -65,7 +65,7 @@ def seconds(monkeypatch):
         seconds.append(time.perf_counter() - start)
         return infos
 
-    monkeypatch.setattr(Restarts, "restart", measure)
+    monkeypatch.setattr(Restarter, "restart", measure)
     return seconds
 
 
@@ -88,8 +88,8 @@ def run_training(count, path, monkeypatch):
     """Kills workers during training; returns the last step and the number of kills."""
     batches, killers = [], []
 
-    def collect(*args):
-        batches.append(make_batch_env(*args))
+    def collect(*args, **kwargs):
+        batches.append(make_batch_env(*args, **kwargs))
         if len(batches) == 1:  # That of training, then that of evaluations.
             killers.append(Killer(batches[0], count))
             killers[0].start()
@@ -105,7 +105,7 @@ def run_training(count, path, monkeypatch):
     run = RunDirectory(path / "20260101T000000-default")
     with warnings.catch_warnings(), monkeypatch.context() as patch:
         warnings.simplefilter("ignore")
-        patch.setattr("agents.backends.process.make_batch_env", collect)
+        patch.setattr("agents.vector.process_batch.make_batch_env", collect)
         for _ in train(config, run):
             pass
     killers[0].stopped = True

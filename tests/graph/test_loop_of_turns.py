@@ -237,7 +237,7 @@ def test_a_requested_stop_ends_the_wait(monkeypatch):
 
 
 def test_a_slow_environment_is_named_while_the_others_step(monkeypatch):
-    monkeypatch.setattr("agents.vector.watchdog.MIN_SECONDS", 0.2)
+    monkeypatch.setattr("agents.vector.exchange.MIN_SECONDS", 0.2)
     with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, processes=B) as (*_, iterate):
         with pytest.warns(RuntimeWarning, match="Environment 3 .* has been in step for 0.2 s; oth"):
             iterate()

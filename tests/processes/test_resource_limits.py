@@ -4,7 +4,7 @@ import os
 import pytest
 
 from agents.errors import WorkerStartError
-from agents.processes.resource_limits import explaining_limits
+from agents.processes.spawner import explaining_limits
 
 
 @pytest.mark.parametrize(

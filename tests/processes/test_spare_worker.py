@@ -3,8 +3,7 @@ import time
 
 import pytest
 
-from agents.processes.spare_worker import SpareWorker
-from agents.processes.spawner import end_workers
+from agents.processes.spawner import SpareWorker, end_workers
 from agents.vector.process_batch import make_batch_env
 from tests.faults.processes import children
 from tests.faulty_toys import CommandedEnv

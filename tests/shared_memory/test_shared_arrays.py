@@ -1,11 +1,14 @@
+import gc
+import os
+
 import hypothesis
 import numpy as np
+import pytest
 from gymnasium import spaces
 from hypothesis import strategies
 from hypothesis.extra import numpy as hypothesis_numpy
 
 from agents.shared_memory import shared_arrays
-from agents.shared_memory.shared_block import SharedBlock, map_file
 
 SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 BOXES = strategies.builds(
@@ -22,10 +25,10 @@ SPACES = strategies.one_of(
 
 def make(num_envs, observation_space, action_space):
     layout = shared_arrays.Layout(num_envs, observation_space, action_space)
-    block = SharedBlock(layout.size)
-    blocks = [block.bytes, map_file(block.descriptor, layout.size)]
-    block.close()
-    return [shared_arrays.BatchArrays(layout, block) for block in blocks]
+    mine = shared_arrays.BatchArrays(layout)
+    theirs = shared_arrays.BatchArrays(layout, os.dup(mine.descriptor))
+    mine.close(), theirs.close()
+    return [mine, theirs]
 
 
 def all_arrays(arrays):
@@ -92,3 +95,42 @@ def test_aligned_empty_is_aligned(size):
     block = shared_arrays.aligned_empty(size)
     assert block.shape == (size,)
     assert block.ctypes.data % shared_arrays.ALIGNMENT == 0
+
+
+LAYOUT = shared_arrays.Layout(2, spaces.Discrete(3), spaces.Discrete(3))
+
+
+def test_closing_keeps_the_arrays_and_can_be_repeated():
+    arrays = shared_arrays.BatchArrays(LAYOUT)
+    descriptor = arrays.descriptor
+    arrays.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    with pytest.raises(ValueError, match="closed"):
+        _ = arrays.descriptor
+    reused = os.open(os.devnull, os.O_RDONLY)  # Gets the number that has become free.
+    arrays.close()
+    os.fstat(reused)
+    os.close(reused)
+    view = arrays.reward
+    del arrays
+    gc.collect()
+    view[:] = 3
+    assert view.sum() == 6
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_no_descriptor_leaks(closed):
+    def descriptors():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    made = [shared_arrays.BatchArrays(LAYOUT) for _ in range(5)]
+    assert descriptors() > before
+    if closed:
+        for arrays in made:
+            arrays.close()
+        del arrays
+    del made
+    assert descriptors() == before

@@ -28,6 +28,7 @@ from agents.errors import EnvironmentRaisedError, InvalidActionError
 from agents.vector.batch_env import BatchEnv
 from agents.vector.process_batch import make_batch_env
 from agents.workers.external_process import ExternalProcess
+from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv
 from tests.toys import COUNTS, THREE_CHOICES, TWO_CHOICES, CountingEnv, RandomEnv
 
@@ -261,15 +262,35 @@ def test_an_invalid_leaf_changes_no_other():
 # Environments of a batch.
 
 
-def test_no_environments_are_refused():
-    for make in (lambda: BatchEnv([]), lambda: make_batch_env([])):
-        with pytest.raises(ValueError, match="at least one environment"):
-            make()
+@pytest.mark.parametrize(
+    ("kinds", "settings", "message"),
+    [
+        ([], {"blocking": True}, "at least one environment, got none"),
+        (["object"], {}, "can't be stepped in parallel: pass blocking=True"),
+        (["local"], {}, "can't be stepped in parallel: pass blocking=True"),
+        (["object", "process"], {}, "can't be stepped in parallel: pass blocking=True"),
+        (["object"], {"blocking": True, "restart_limit": 1}, "pass LocalHost"),
+        (["local"], {"blocking": True, "wait_for": 0.0}, "above 0 and at most 1, got 0.0"),
+        (["local"], {"blocking": True, "wait_for": 1.5}, "above 0 and at most 1, got 1.5"),
+        (["process"], {"blocking": True, "wait_for": 0.5}, "in processes.*got wait_for 0.5"),
+        (["process", "local"], {"wait_for": 0.5}, "in processes.*got wait_for 0.5"),
+    ],
+)
+def test_environments_that_make_no_batch_are_refused(kinds, settings, message):
+    makers = {"object": CommandedEnv, "local": lambda: LocalHost(CommandedEnv)}
+    makers["process"] = lambda: ExternalProcess(CommandedEnv)
+    envs = [makers[kind]() for kind in kinds]
+    with pytest.raises(ValueError, match=message):
+        BatchEnv(envs, **settings)
+    for env in envs:
+        env.close()
 
 
-def test_environments_in_this_process_need_blocking():
-    with pytest.raises(ValueError, match="blocking=True"):
-        BatchEnv([CommandedEnv()])
+def test_every_kind_of_environment_is_stepped_in_one_batch():
+    envs = [CommandedEnv("mine"), LocalHost(CommandedEnv), ExternalProcess(CommandedEnv)]
+    with contextlib.closing(BatchEnv(envs, blocking=True)) as batch:
+        batch.reset()
+        np.testing.assert_array_equal(batch.step([0] * 3)[0][:, 1], [1, 1, 1])
 
 
 def test_a_refused_batch_leaves_its_environments_open():

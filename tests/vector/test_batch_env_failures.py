@@ -228,8 +228,8 @@ def test_no_descriptor_leaks(backend, closed):
         else:
             batch = make_batch_env([CommandedEnv] * 2, processes=2)
         batch.reset()
-        os.fstat(batch._block.descriptor)  # Open as long as the batch.
-        descriptor = batch._block.descriptor
+        os.fstat(batch._arrays.descriptor)  # Open as long as the batch.
+        descriptor = batch._arrays.descriptor
         if closed:
             batch.close()
             with pytest.raises(OSError):

@@ -7,12 +7,10 @@ from hypothesis import strategies
 
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
-from agents.shared_memory.shared_block import SharedBlock
 from agents.spaces import flatten
 from agents.vector.exchange import Exchange
 from agents.vector.paced_rollout import PacedRollout
-from agents.workers.host import raise_first
-from agents.workers.worker_host import WorkerHost
+from agents.workers.host import WorkerHost, raise_first
 from tests.toys import COUNTS, fill
 
 
@@ -20,7 +18,7 @@ from tests.toys import COUNTS, fill
 def spinning():
     """Scripted hosts have no doorbell to sleep on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.shared_memory.several_channels.SPIN_SECONDS", 60.0)
+        patch.setattr("agents.shared_memory.channel.SPIN_SECONDS", 60.0)
         yield
 
 
@@ -78,7 +76,7 @@ def make_rollout(scripts, steps, wait_for, size=1, fails_at=(), handle=None):
     """A rollout of hosts with `size` environments each."""
     num_envs = size * len(scripts)
     layout = Layout(num_envs, COUNTS, COUNTS["number"])
-    arrays = BatchArrays(layout, SharedBlock(layout.size).bytes)
+    arrays = BatchArrays(layout)
     hosts = [
         ScriptedHost(arrays, range(size * i, size * (i + 1)), script, fails_at if i == 1 else ())
         for i, script in enumerate(scripts)

@@ -6,9 +6,9 @@ import warnings
 import cloudpickle
 import pytest
 
-from agents.vector import watchdog as watchdogs
+from agents.vector import exchange
+from agents.vector.exchange import Watchdog
 from agents.vector.process_batch import make_batch_env
-from agents.vector.watchdog import Watchdog
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
@@ -35,7 +35,7 @@ def recording(monkeypatch):
 
 
 def test_a_slow_environment_is_named_while_it_is_waited_for(monkeypatch):
-    monkeypatch.setattr(watchdogs, "MIN_SECONDS", 0.2)
+    monkeypatch.setattr(exchange, "MIN_SECONDS", 0.2)
     batch = make_batch_env([Sleepy] * 4, 2)
     with contextlib.closing(batch):
         batch.reset()
@@ -53,7 +53,7 @@ def test_a_slow_environment_is_named_while_it_is_waited_for(monkeypatch):
 
 
 def test_environments_as_slow_as_the_others_are_not_named(monkeypatch):
-    monkeypatch.setattr(watchdogs, "MIN_SECONDS", 0.05)
+    monkeypatch.setattr(exchange, "MIN_SECONDS", 0.05)
     batch = make_batch_env([Sleepy] * 2, 2)
     with contextlib.closing(batch), recording(monkeypatch) as seen:
         batch.reset()
@@ -62,7 +62,7 @@ def test_environments_as_slow_as_the_others_are_not_named(monkeypatch):
 
 
 def test_slow_constructors_are_named(monkeypatch):
-    monkeypatch.setattr(watchdogs, "CONSTRUCTOR_SECONDS", 1.5)
+    monkeypatch.setattr(exchange, "CONSTRUCTOR_SECONDS", 1.5)
 
     def slow():
         time.sleep(3)

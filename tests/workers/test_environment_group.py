@@ -4,15 +4,15 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
 
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout, aligned_empty
-from agents.workers.environment_group import EnvironmentGroup
-from agents.workers.host import LocalHost
-from agents.workers.worker_host import close_hosts
+from agents.shared_memory.shared_arrays import BatchArrays, Layout
+from agents.workers.environment_group import Description, EnvironmentGroup, describe
+from agents.workers.host import LocalHost, close_hosts
 from tests.faulty_toys import FaultyEnv
-from tests.toys import CountingEnv, ScriptedEnv
+from tests.toys import COUNTS, THREE_CHOICES, CountingEnv, ScriptedEnv
 
 START = 2
 OBSERVATIONS = spaces.Dict(b=spaces.Box(-1, 1000, (2,), np.float32), a=spaces.Discrete(1000))
@@ -35,7 +35,7 @@ def counting(length=5, ending="truncated", cls=CountingEnv):
 def make(*envs, autoreset=True):
     group = EnvironmentGroup([lambda env=env: env for env in envs])
     layout = Layout(START + len(envs) + 1, envs[0].observation_space, envs[0].action_space)
-    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    arrays = BatchArrays(layout)
     arrays.block[:] = 0
     arrays.seed[:] = -1
     group.attach(arrays, START, autoreset)
@@ -173,7 +173,7 @@ def test_busy_is_the_index_of_the_environment_in_use():
     seen = []
     group = EnvironmentGroup([counting, counting], busy=Busy([-1]))
     layout = Layout(2, OBSERVATIONS, ACTIONS)
-    arrays = BatchArrays(layout, aligned_empty(layout.size))
+    arrays = BatchArrays(layout)
     group.attach(arrays, 0, autoreset=True)
     arrays.mask[:], arrays.seed[:] = [False, True], -1
     group.reset()
@@ -225,3 +225,35 @@ def test_errors_without_text_and_objects_without_spaces_are_attributed(kind):
     with pytest.raises(EnvironmentRaisedError, match="constructor.*'int'.*space") as caught:
         EnvironmentGroup([counting, lambda: 3], START)
     assert caught.value.env_index == START + 1
+
+
+# Descriptions.
+
+
+def plain():
+    return CountingEnv(action_space=THREE_CHOICES, render_mode="rgb_array")
+
+
+def marked():
+    env = plain()
+    env.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # As Gymnasium 1.1 leaves them.
+    return env
+
+
+def test_describes_an_environment_through_its_wrappers():
+    expected = Description(COUNTS, THREE_CHOICES, CountingEnv.metadata, "rgb_array", None)
+    assert describe(plain()) == expected
+    assert describe(gymnasium.wrappers.TimeLimit(plain(), 5)) == expected
+    autoreset = describe(gymnasium.wrappers.Autoreset(plain()))
+    assert autoreset == expected._replace(autoreset_layer="Autoreset")
+
+
+def autoreset_layer(env):
+    return describe(env).autoreset_layer
+
+
+def test_finds_the_wrapper_that_resets_automatically():
+    assert autoreset_layer(plain()) is None
+    assert autoreset_layer(gymnasium.wrappers.TimeLimit(marked(), 5)) is None
+    inner = gymnasium.wrappers.Autoreset(plain())
+    assert autoreset_layer(gymnasium.wrappers.TimeLimit(inner, 5)) == "Autoreset"

@@ -100,6 +100,8 @@ def test_missing_and_special_attributes(one):
     assert not hasattr(one, "nothing")
     with pytest.raises(AttributeError, match="Traceback of the environment"):
         _ = one.nothing
+    with pytest.raises(EnvironmentRaisedError, match="broken property"):
+        _ = one[0].broken
 
 
 def test_several_environments_step_together_with_autoreset(three):

@@ -5,11 +5,8 @@ import pytest
 
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
-from agents.shared_memory.shared_block import SharedBlock
-from agents.workers.attachment import Attachment
-from agents.workers.description import describe
-from agents.workers.host import LocalHost
-from agents.workers.worker_host import WorkerHost
+from agents.workers.environment_group import describe
+from agents.workers.host import LocalHost, WorkerHost
 from tests.faulty_toys import CommandedEnv
 
 START, NUM_ENVS = 2, 4
@@ -26,10 +23,9 @@ def attached(request):
     """A host of one environment, and the arrays of a batch of which it has row `START`."""
     host = LocalHost(CommandedEnv) if request.param == "local" else make_worker_host()
     layout = Layout(NUM_ENVS, CommandedEnv.observation_space, CommandedEnv.action_space)
-    block = SharedBlock(layout.size)
-    arrays = BatchArrays(layout, block.bytes)
-    with contextlib.closing(host), contextlib.closing(block):
-        host.attach(Attachment(arrays, block, START, autoreset=True))
+    arrays = BatchArrays(layout)
+    with contextlib.closing(host), contextlib.closing(arrays):
+        host.attach(arrays, START)
         yield host, arrays
 
 

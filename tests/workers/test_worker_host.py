@@ -22,11 +22,9 @@ from agents.errors import (
 )
 from agents.shared_memory import channel as channels
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
-from agents.shared_memory.shared_block import SharedBlock
 from agents.vector.process_batch import make_batch_env
 from agents.workers import worker
-from agents.workers.attachment import Attachment
-from agents.workers.worker_host import WorkerHost
+from agents.workers.host import WorkerHost
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
@@ -39,11 +37,10 @@ def hosting(*constructors, start=0, num_envs=None, **kwargs):
     host = WorkerHost(constructors, **kwargs)
     num_envs = num_envs or start + len(constructors)
     layout = Layout(num_envs, CommandedEnv.observation_space, CommandedEnv.action_space)
-    block = SharedBlock(layout.size)
-    with contextlib.closing(host), contextlib.closing(block):
+    arrays = BatchArrays(layout)
+    with contextlib.closing(host), contextlib.closing(arrays):
         host.wait_until_ready()
-        arrays = BatchArrays(layout, block.bytes)
-        host.attach(Attachment(arrays, block, start, autoreset=False))
+        host.attach(arrays, start, autoreset=False)
         arrays.mask[:], arrays.seed[:] = True, -1
         host.send_reset()
         host.receive()
@@ -251,16 +248,15 @@ def test_a_worker_that_does_not_read_a_long_message():
 # Starting again.
 
 
-def test_the_process_can_be_started_again_and_attached_to_the_same_rows():
+def test_the_process_can_be_started_again_and_has_the_same_rows():
     with hosting(CommandedEnv, CommandedEnv, start=1, num_envs=4, timeout=20) as (host, arrays):
         send(host, arrays, CommandedEnv.DIE, 0)
         with pytest.raises(WorkerDiedError):
             host.receive()
-        dead, attachment = host.pid, host.attachment
+        dead = host.pid
         host.start()
         host.wait_until_ready()
-        host.attach(attachment)
-        assert host.pid != dead and host.attachment is attachment
+        assert host.pid != dead
         host.send_reset()
         assert [row for row, _, _ in host.receive()] == [1, 2]
         arrays.action[0][1:3] = 30, 31
@@ -279,7 +275,7 @@ def test_starting_again_ends_the_process_before():
     assert not is_running(host.pid)
 
 
-def test_a_failed_start_keeps_the_attachment(tmp_path):
+def test_a_failed_start_keeps_the_rows(tmp_path):
     broken = tmp_path / "broken"
 
     def constructor():
@@ -293,12 +289,13 @@ def test_a_failed_start_keeps_the_attachment(tmp_path):
         with pytest.raises(EnvironmentRaisedError, match="FileExistsError") as caught:
             host.wait_until_ready()
         assert caught.value.env_index == 3
-        assert host.closed and host.attachment is not None
+        assert host.closed and host.arrays is not None
         broken.unlink()
         host.start()
         host.wait_until_ready()
-        host.attach(host.attachment)
-    assert host.attachment is None
+        host.send_reset()
+        assert [row for row, _, _ in host.receive()] == [3]
+    assert host.arrays is None
 
 
 # Messages that can't be read.
