@@ -64,7 +64,7 @@ def exit_code(interrupt: KeyboardInterrupt) -> int:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether a signal has raised an exception, as Ctrl-C does, and not the code that it stopped.
+    """Returns whether a signal raised an exception, as Ctrl-C does, and not the code itself.
 
     A handler in Python is a frame of the traceback. Python's own, which has no frame, raises
     KeyboardInterrupt between instructions of the main thread, code does by a `raise`.
@@ -89,7 +89,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def is_echo(signum: int, first: int, seconds: float) -> bool:
-    """Whether a signal belongs to the `first` one (0 before), which came `seconds` before.
+    """Returns whether a signal repeats the `first` one (0 before), which came `seconds` before.
 
     A terminal that is closed sends SIGHUP several times, and a shell once more.
     """
@@ -99,7 +99,7 @@ def is_echo(signum: int, first: int, seconds: float) -> bool:
 
 
 def is_stopping() -> bool:
-    """Whether a stop was requested, also once the main thread has taken it: cleaning up is short."""
+    """Returns whether a stop was requested, also after `take`: cleaning up is short."""
     return bool(requested or _is_taken)
 
 

@@ -1,1 +1,1 @@
-"""Where environments run: in processes, here, in TensorFlow, in EnvPool's threads."""
+"""Backends of environments: processes, this process, TensorFlow, EnvPool's threads."""

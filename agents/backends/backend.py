@@ -1,4 +1,4 @@
-"""Where environments run, by the setting `env_backend`.
+"""Backends of environments, by the setting `env_backend`.
 
 Gymnasium and TensorFlow are imported in functions only, after mistakes on the command line are
 reported.
@@ -145,8 +145,8 @@ class EnvBackend(abc.ABC):
 class GymnasiumBackend(EnvBackend):
     """Finds environments in Gymnasium's registry and batches them with `BatchEnv`.
 
-    `process` spreads them over worker processes, `hybrid` over those and this process, which would
-    otherwise wait: faster for light environments, most of all where cores are few or busy; but what
+    `process` spreads them over worker processes, `hybrid` over workers and this process, which
+    would otherwise wait: faster for light environments, most of all where cores are few or busy; but what
     hangs or crashes in this process ends the run. `inline` steps all of them here, one after
     another: to debug, or for very light environments.
     """

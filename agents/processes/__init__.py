@@ -1,4 +1,4 @@
-"""Start and end of worker processes, whatever they host.
+"""Start and end of worker processes.
 
 spawner    start and end of worker processes, and the limits of the system
 reaper     the parent of a worker, which ends what environments start

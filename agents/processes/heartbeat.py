@@ -1,4 +1,4 @@
-"""Signs of life of a process, through a pipe to its parent, who ends it when there are none.
+"""Signs of life of a process through a pipe to its parent, which ends a silent process.
 
 A process that is stopped, or whose interpreter is stuck, keeps its connections and its place; only
 its silence shows. The pipe also carries lines that the process reports, such as why it ends.

@@ -117,7 +117,7 @@ class WorkerProcess:
 
     @property
     def is_mine(self) -> bool:
-        """Whether this process started it; a fork has copies of these objects, but no worker."""
+        """True in the process that started it; a fork has copies of these objects, but no worker."""
         return self._creator == os.getpid()
 
     def has_exited(self) -> bool:
@@ -195,7 +195,7 @@ def start_worker() -> WorkerProcess:
       OSError: There are too many open files or processes, or there is no memory.
     """
     global _spawner
-    # A fork has no other thread than the one that forked.
+    # A fork has a single thread.
     if _spawner is None or _spawner.pid != os.getpid():
         try:
             _spawner = Spawner()
@@ -247,7 +247,7 @@ def end_workers(workers: Iterable[WorkerProcess], hurry: bool = False) -> None:
     """Ends workers together, with all processes that their environments have started.
 
     Closes their channels, waits until they have closed their environments, and sends SIGTERM and
-    SIGKILL to those that stay. Does nothing for workers that have ended, and in a fork.
+    SIGKILL to workers that stay. Does nothing for workers that have ended, and in a fork.
 
     Args:
       workers: The workers.
@@ -270,7 +270,7 @@ def end_workers(workers: Iterable[WorkerProcess], hurry: bool = False) -> None:
 
 
 def _release_exited(workers: Sequence[WorkerProcess], seconds: float) -> list[WorkerProcess]:
-    """Releases workers as they exit, for some seconds; returns those that stay."""
+    """Releases workers as they exit, for some seconds; returns workers that stay."""
     remaining, pause, deadline = list(workers), 0.001, time.monotonic() + seconds
     while remaining:
         for worker in [worker for worker in remaining if worker.has_exited()]:

@@ -14,7 +14,7 @@ is never taken for the next.
 
 Processors other than x86-64's may show a counter before what was written before it. There, rings
 carry the counters, every side rings, and waiting starts with sleeping: what a process wrote before
-it sent is visible to the one that receives.
+it sent is visible to the receiver.
 
 Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
 takes no longer than for one. A wait that sleeps also ends when a stop of the process is requested.
@@ -66,7 +66,7 @@ class MessageError(ConnectionError):
     """A message is too long, to be sent or by what its header says."""
 
 
-# Shared words by index: both counters, who sleeps, the parent's command, the status of the worker's
+# Shared words by index: both counters, sleep flags, the parent's command, the status of the worker's
 # reply, the worker's environment in use, -1 between turns, and the length of the reply's message,
 # -1 if it is sent. They fit one cache line. The worker's id and short messages follow them.
 PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP = range(4)

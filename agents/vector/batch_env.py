@@ -158,7 +158,7 @@ class BatchEnv(VectorEnv):
     def step_async(self, actions: NestedArray) -> None:
         """Starts a step of all environments, for `step_wait`; see `step` for arguments and errors.
 
-        Environments of this process make their step here; those of others meanwhile.
+        Environments of this process make their step here, while workers make theirs.
 
         Raises:
           AlreadyPendingCallError: Another step was started, and not waited for.
@@ -174,7 +174,7 @@ class BatchEnv(VectorEnv):
         if self._pending is None:
             raise NoAsyncCallError("Calling `step_wait` without `step_async` before.", "step")
         row_infos, block = self._end_step()
-        # A caller may change its arrays; those of the next restart, or turn, must stay.
+        # A caller may change its arrays; restarts and turns read the latest block later.
         keeps = self.restarts is not None or self.wait_for < 1
         results = Results(self.layout, block.copy() if keeps else block)
         infos = self._batch_infos(row_infos)
@@ -287,7 +287,7 @@ class BatchEnv(VectorEnv):
 
     @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
-        """The generators of the environments; only of those in this process."""
+        """The generators of the environments, all of which must be in this process."""
         return self.get_attr("np_random")
 
     # Attributes of environments are of any type.
@@ -380,7 +380,7 @@ class BatchEnv(VectorEnv):
     def _handle_failures(
         self, action: str, failures: list[HostFailure], stepped: slice | np.ndarray = ALL
     ) -> RowInfos:
-        """Restarts environments that failed and returns the infos of those that were not received.
+        """Restarts environments that failed; returns infos of their host and of the restarts.
 
         Without restarts, or where a reset of others has cut an episode, the first failure is raised
         and keeps the others: all environments need a reset, because those that did not fail were

@@ -1,4 +1,4 @@
-"""Infos of a batch: those of its environments, joined by key."""
+"""Infos of a batch: infos of its environments, joined by key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def batch_infos(row_infos: Iterable[tuple[int, Info]], num_envs: int) -> Info:
-    """Joins infos of environments as Gymnasium's vector environments do, whatever they hold.
+    """Joins infos of environments as Gymnasium's vector environments do, with any values.
 
     Numbers and arrays of a key become an array [B, ...], zeros in rows without the key;
     dictionaries become a dictionary of such arrays. All else becomes an array of objects [B], None

@@ -37,7 +37,7 @@ class Pending(NamedTuple):
     """A request that was sent.
 
     Attributes:
-      hosts: Those that have not replied.
+      hosts: Hosts that have not replied.
       infos: The infos of rows whose host has replied, where they have any.
       failures: Hosts that have failed.
       look: Looks for hosts that keep the others waiting.
@@ -62,9 +62,9 @@ class Exchange:
 
         Args:
           hosts: The hosts, in the order of their rows.
-          blocking: Whether each host gets a request when the one before has replied.
+          blocking: Whether each host gets a request when the host before has replied.
         """
-        # Those of this process last: they work while the others do.
+        # Hosts in this process last: they work while the workers do.
         by_place = sorted(hosts, key=lambda host: isinstance(host, LocalHost))
         self._hosts, self._blocking = hosts if blocking else by_place, blocking
         self.rows: dict[Host, range] = {}
@@ -135,7 +135,7 @@ class Exchange:
     ) -> None:
         """Sends a request to hosts that owe the reply to an earlier one, as soon as it is there.
 
-        Each as soon as it can take it: those that hang must not use up the time of the others.
+        Each as soon as it can take it: hosts that hang must not use up the time of others.
         """
         while late:
             for host in list(late):
@@ -154,10 +154,10 @@ class Exchange:
 
 
 class Watchdog:
-    """Looks at the hosts of a batch while it waits for their replies."""
+    """Warns about hosts that keep the others waiting, while they do."""
 
     def __init__(self, rows: Mapping[Host, range]):
-        """Watches hosts; `rows` are those of their environments in the batch."""
+        """Watches hosts with the rows of their environments in the batch."""
         self._rows = rows
         self._warned: dict[int, float] = {}
         self._action, self._started = "", 0.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agents.types import Leaves
     from agents.workers.environment_group import RowInfos
 
-# Handles failures in the latest steps of some rows, and returns the infos of those restarted.
+# Handles failures in the latest steps of some rows, and returns the infos of restarts.
 HandleFailures: TypeAlias = Callable[[list[HostFailure], np.ndarray], "RowInfos"]
 
 # The step of every row follows the results in a block, int32 [B].
@@ -31,8 +31,8 @@ class PacedRollout:
     """T steps of each of B environments, taken in turns of the hosts that are ready.
 
     A turn sends actions to the hosts that have replied since the turn before, and waits until some
-    of those under way have replied. Every environment makes exactly T steps, its own t-th one in
-    row t of the rollout, so that the rollout is the same whatever the order of the replies.
+    of the hosts under way have replied. Every environment makes exactly T steps, with its t-th
+    step in row t, so that the rollout is the same in any order of replies.
 
     A host whose step takes longer than its timeout counts as one that has replied: with a failure.
 
@@ -79,7 +79,7 @@ class PacedRollout:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every environment has made its steps."""
+        """True once every environment has made its steps."""
         return not self._ready and not self._under_way
 
     def turn(self, actions: Leaves) -> tuple[np.ndarray, RowInfos]:

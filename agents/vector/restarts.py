@@ -125,7 +125,7 @@ class Restarter:
                 again += self._construct(failure, infos)
             failures = again
         if processes_died:
-            self._spare.prepare()  # Not before: its start would slow down those of the others.
+            self._spare.prepare()  # Not before: its start would slow down the restarts.
         return infos
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ def failed_rows(failure: HostFailure) -> list[int]:
 
 
 def _is_alive(failure: HostFailure) -> bool:
-    """Whether single environments have failed, and their process can restart them."""
+    """Returns whether single environments failed, which their process can restart."""
     host, error = failure.host, failure.error
     if isinstance(host, WorkerHost) and host.closed:
         return False  # Its constructors failed.

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Description(NamedTuple):
-    """What a batch needs to know of an environment; sent from the worker to its parent.
+    """Spaces and metadata of an environment; sent from the worker to its parent.
 
     Attributes:
       observation_space: Gymnasium's attribute of the same name.
@@ -138,7 +138,7 @@ class EnvironmentGroup:
 
         Raises:
           EnvironmentRaisedError: Environments raised or returned invalid data: the first one, with
-            the `others` and with the `infos` of those that did not.
+            the `others`, and the `infos` of environments that did not fail.
         """
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
         rewards, terminations, truncations = self._outcomes
@@ -400,8 +400,8 @@ class EnvironmentGroup:
 def describe(env: Env) -> Description:
     """Returns the description of an environment."""
     layer: Env | None = env
-    # Not by its metadata: in Gymnasium 1.1 a SyncVectorEnv writes its own mode into those of all
-    # environments.
+    # Not by its metadata: in Gymnasium 1.1 a SyncVectorEnv writes its own mode into the metadata
+    # of all environments.
     while layer is not None and not isinstance(layer, gymnasium.wrappers.Autoreset):
         layer = getattr(layer, "env", None)
     return Description(

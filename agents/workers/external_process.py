@@ -100,7 +100,7 @@ class ExternalProcess:
 
     @property
     def closed(self) -> bool:
-        """Whether the process was closed."""
+        """True after `close`."""
         return self.host.closed
 
     @property

@@ -126,7 +126,7 @@ class LocalHost:
 class WorkerHost:
     """Hosts environments in a worker process.
 
-    It keeps what it takes to start the process again: constructors, arrays and rows.
+    Keeps constructors, arrays and rows, to start the process again.
 
     Attributes:
       num_envs: Number of environments.
@@ -173,7 +173,7 @@ class WorkerHost:
     def start(
         self, force: bool = False, start_process: Callable[[], WorkerProcess] = start_worker
     ) -> None:
-        """Starts a process, ending the one before, and sends it the constructors.
+        """Ends the process before, starts another and sends it the constructors.
 
         `wait_until_ready` must follow.
 
@@ -203,7 +203,7 @@ class WorkerHost:
     def wait_until_ready(
         self, while_waiting: Callable[[], object] | None = None, end_on_failure: bool = True
     ) -> None:
-        """Waits until the environments are constructed, and have the rows of those before.
+        """Waits until the environments are constructed, and attaches them as before a restart.
 
         Args:
           while_waiting: Called every few milliseconds; may raise.
@@ -322,12 +322,12 @@ class WorkerHost:
 
     @property
     def owes_reply(self) -> bool:
-        """Whether no reply to the last request was received."""
+        """True until the reply to the last request is received."""
         return self._replied != self._sequence
 
     @property
     def is_busy(self) -> bool:
-        """Whether the last request is being executed: receiving its reply would wait."""
+        """True while the last request is executed: receiving its reply would wait."""
         return not self._channel.has_count(self._sequence) and not self.worker.has_exited()
 
     def ask(self, method: str, index: int, *arguments: Any, blocking: bool = True) -> Reply:
@@ -351,7 +351,7 @@ class WorkerHost:
         """
         self._check_open()
         if self._replied != self._sequence:
-            with contextlib.suppress(EnvironmentRaisedError):  # Nobody waits for the result.
+            with contextlib.suppress(EnvironmentRaisedError):  # The result is not needed.
                 self.receive()
 
     def promise(self, result: Callable[[], Reply]) -> Promise:
@@ -525,7 +525,7 @@ class HostFailure(NamedTuple):
 
 
 def raise_first(failures: Sequence[HostFailure]) -> NoReturn:
-    """Raises the first failure, which keeps those of other hosts and its own others."""
+    """Raises the first failure, with the failures of other hosts and its own as `others`."""
     first, *others = (error for one in failures for error in (one.error, *one.error.others))
     first.others = tuple(others)
     raise first

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import functools
+import itertools
 import sys
 import threading
 
@@ -89,8 +90,13 @@ def batch_of(config, num_envs=4):
         yield batch
 
 
-@BACKENDS
-@pytest.mark.parametrize("how", ["arguments", "partial", "object"])
+@pytest.mark.parametrize(
+    ("backend", "how"),
+    [
+        *itertools.product(["process", "inline"], ["arguments", "partial", "object"]),
+        ("hybrid", "arguments"),
+    ],
+)
 def test_every_construction_reset_restart_and_row_has_its_own(backend, how):
     kwargs, options = KWARGS, OPTIONS
     settings = {"env": Taking, "env_kwargs": kwargs}

@@ -146,30 +146,26 @@ def test_seeds_and_options_reach_the_environments_that_are_reset(playground):
     assert plain["options"].tolist() == [None] * 3
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (None, None),
-        ({}, {}),
-        ({"reset_mask": np.array([True, True, True])}, {}),
-        ({"reset_mask": np.array([False, True, False])}, {}),
-        ({"reset_mask": np.array([False, True, False]), "size": 2}, {"size": 2}),
-        (AttrDict(size=2), AttrDict(size=2)),
-        (AttrDict(size=2, reset_mask=np.array([False, True, False])), AttrDict(size=2)),
-    ],
-)
-def test_environments_get_the_options_that_gymnasium_gives(options, expected, backend):
-    make = [functools.partial(CommandedEnv, name) for name in "abc"]
-    with contextlib.closing(
-        SyncVectorEnv([functools.partial(Listing, one) for one in make])
-    ) as envs:
-        envs.reset()
-        _, infos = envs.reset(options=copy.copy(options))
-    with batch_of([functools.partial(Listing, one) for one in make], backend) as batch:
-        batch.reset()
-        _, own = batch.reset(options=options)
-    assert data_equivalence(own, infos)
-    assert own["options"][1] == [type(expected).__name__, expected and dict(expected)]
+OPTIONS = [  # Those of a reset, and those that each environment gets.
+    (None, None),
+    ({}, {}),
+    ({"reset_mask": np.array([True, True, True])}, {}),
+    ({"reset_mask": np.array([False, True, False])}, {}),
+    ({"reset_mask": np.array([False, True, False]), "size": 2}, {"size": 2}),
+    (AttrDict(size=2), AttrDict(size=2)),
+    (AttrDict(size=2, reset_mask=np.array([False, True, False])), AttrDict(size=2)),
+]
+
+
+def test_environments_get_the_options_that_gymnasium_gives(backend):
+    make = [functools.partial(Listing, functools.partial(CommandedEnv, name)) for name in "abc"]
+    with contextlib.closing(SyncVectorEnv(make)) as envs, batch_of(make, backend) as batch:
+        envs.reset(), batch.reset()
+        for options, expected in OPTIONS:
+            _, infos = envs.reset(options=copy.copy(options))
+            _, own = batch.reset(options=options)
+            assert data_equivalence(own, infos)
+            assert own["options"][1] == [type(expected).__name__, expected and dict(expected)]
 
 
 class Listing(gymnasium.Wrapper):
@@ -448,9 +444,14 @@ def test_a_closed_batch_says_so(backend):
 
 
 @pytest.mark.parametrize(
-    "space",
-    [COUNTS, spaces.Tuple([COUNTS["pair"][0], spaces.Discrete(100)]), COUNTS["pair"][1]],
-    ids=["dict", "tuple", "box"],
+    ("space", "backend"),
+    [
+        (COUNTS, "one"),
+        (COUNTS, "each"),
+        (spaces.Tuple([COUNTS["pair"][0], spaces.Discrete(100)]), "inline"),
+        (COUNTS["pair"][1], "inline"),
+    ],
+    ids=str,
 )
 def test_final_observations_are_those_of_the_environments(space, backend):
     constructors = [

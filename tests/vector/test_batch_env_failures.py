@@ -282,14 +282,13 @@ ERRORS = [KeyboardInterrupt("own"), GeneratorExit("own"), SystemExit("own"), Bas
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("host", ["inline", "hybrid", "one"])
+@pytest.mark.parametrize("host", ["inline", "one"])
 def test_exceptions_of_any_kind_are_errors_of_the_environment(host, error):
     def make(method):
         constructors = [functools.partial(Raising, method, error)] * 2
         if host == "inline":
             return BatchEnv([LocalHost(constructors)], True, restart_limit=9)
-        processes = {"one": 1, "hybrid": 2}[host]
-        return make_batch_env(constructors, processes, restart_limit=9, inline_share=processes > 1)
+        return make_batch_env(constructors, 1, restart_limit=9)
 
     def errors_of(match, call):
         with pytest.raises(

@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
+from agents import stop_signals
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
 from agents.shared_memory.shared_arrays import BatchArrays, Layout
@@ -207,6 +208,23 @@ def test_a_signal_that_interrupts_a_close_is_raised_when_all_are_closed():
     with pytest.raises(KeyboardInterrupt):
         close_hosts(hosts)
     assert envs[1].closed
+
+
+def test_a_stop_ends_a_step_after_the_environment_in_use(monkeypatch):
+    class Stopping(CountingEnv):
+        def step(self, action):
+            monkeypatch.setattr(stop_signals, "requested", signal.SIGTERM)
+            return super().step(action)
+
+    envs = [counting(), counting(cls=Stopping), counting()]
+    group, arrays = make(*envs)
+    arrays.mask[:] = True
+    group.reset()
+    with pytest.raises(stop_signals.StopRequested):
+        group.step()
+    assert [env.steps for env in envs] == [1, 1, 0]
+    with pytest.raises(stop_signals.StopRequested):
+        group.reset()
 
 
 class Unprintable(Exception):

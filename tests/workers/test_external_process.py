@@ -13,7 +13,6 @@ import pytest
 
 from agents.errors import (
     EnvironmentRaisedError,
-    WorkerDiedError,
 )
 from agents.workers.external_process import ExternalProcess
 from tests.faulty_toys import CommandedEnv
@@ -168,15 +167,6 @@ def test_steps_and_resets_without_waiting(one):
     assert one.call("add", 2, 3, blocking=False)() == 5
 
 
-def test_an_abandoned_promise_is_not_confused_with_the_next_step(one):
-    one.reset()
-    abandoned = one.step(CommandedEnv.NAP, blocking=False)
-    observ, _, _, _, info = one.step(42)
-    assert (observ[1], info) == (2, {"action": 42})
-    with pytest.raises(RuntimeError, match="The result is lost"):
-        abandoned()
-
-
 def test_an_abandoned_step_keeps_its_own_action():
     with hosting([CommandedEnv, CommandedEnv], timeout=20) as process:
         process.reset()
@@ -225,19 +215,6 @@ def test_an_environment_that_exits_raises_and_its_process_continues(one):
     assert one.reset()[0][1] == 0
 
 
-def test_an_error_of_a_constructor():
-    def constructor():
-        raise ZeroDivisionError(f"process {os.getpid()}")
-
-    with pytest.raises(
-        EnvironmentRaisedError, match="constructor raised ZeroDivisionError"
-    ) as caught:
-        ExternalProcess([CommandedEnv, constructor], index=4)
-    pid = int(caught.value.summary.rpartition(" ")[2])
-    assert (caught.value.env_index, caught.value.pid) == (5, pid)
-    assert not is_running(pid)
-
-
 def test_waiting_for_the_environments_later():
     with hosting(lambda: 1 / 0, blocking=False) as process:
         with pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError"):
@@ -261,19 +238,6 @@ def test_values_that_cannot_be_pickled(one):
     with pytest.raises(TypeError, match="pickle"):
         generator = (i for i in range(3))
         ExternalProcess(lambda: generator)
-
-
-@pytest.mark.timing
-def test_a_killed_process_is_a_typed_error():
-    with hosting([CommandedEnv, CommandedEnv, CommandedEnv], index=4) as process:
-        process.reset()
-        promise = process.step([0, CommandedEnv.DIE, 0], blocking=False)
-        with taking_less_than(50):
-            for _ in range(2):
-                with pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught:
-                    promise()
-            assert (caught.value.env_index, caught.value.pid) == (1, process.pid)
-            process.close()
 
 
 # Closing.

@@ -5,7 +5,6 @@ import pathlib
 import resource
 import signal
 import struct
-import subprocess
 import sys
 import time
 
@@ -149,43 +148,6 @@ def test_killed_while_idle(num_envs):
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("action", [CommandedEnv.DIE, CommandedEnv.FORK_AND_DIE])
-def test_killed_while_stepping(action):
-    with hosting(*[CommandedEnv] * 3, index=7, start=4) as (host, arrays):
-        send(host, arrays, 0, action, 0)
-        with taking_less_than(50):
-            for _ in range(2):
-                with pytest.raises(WorkerDiedError, match="was killed by SIGKILL") as caught:
-                    host.receive()
-            assert caught.value.env_index == 5
-            host.close()
-
-
-@pytest.mark.timing
-def test_killed_while_waited_for():
-    with hosting(CommandedEnv, timeout=600) as (host, arrays):
-        send(host, arrays, CommandedEnv.HANG)
-        subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -9 {host.pid}"]).wait()
-        with taking_less_than(50), pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
-            host.receive()
-
-
-@pytest.mark.timing
-def test_an_exit_code_is_reported():
-    def constructor():
-        os._exit(7)
-
-    host = WorkerHost([CommandedEnv, constructor], index=2)
-    with (
-        taking_less_than(50),
-        pytest.raises(WorkerDiedError, match="ended with exit code 7") as caught,
-    ):
-        host.wait_until_ready()
-    assert caught.value.env_index == 3
-    assert host.closed
-
-
-@pytest.mark.timing
 def test_a_hung_environment_times_out_and_is_closed_by_force():
     class Stubborn(CommandedEnv):
         def __init__(self):
@@ -204,16 +166,6 @@ def test_a_hung_environment_times_out_and_is_closed_by_force():
         with taking_less_than(50):
             host.close()
         assert not is_running(host.pid)
-
-
-def test_a_late_reply_is_not_confused_with_the_next():
-    with hosting(CommandedEnv, timeout=0.3) as (host, arrays):
-        with pytest.raises(WorkerTimeoutError):
-            step(host, arrays, CommandedEnv.NAP)
-        assert host.ask("call", 0, "nap", (0, "mine")) == "mine"
-        assert step(host, arrays, 50) == [{"action": 50}]
-        step(host, arrays, 51)
-        assert arrays.observ[0][0, 1] == 3
 
 
 def test_a_late_reply_can_be_waited_for_again():
