@@ -57,7 +57,7 @@ Words, each with one meaning:
   iteration      one rollout and the update that learns from it: one graph call
   update         epochs of minibatches, from a rollout to new weights
   epoch          one pass over a rollout
-  host           what runs environments for a batch: a worker process, or this process
+  host           environments of a batch in a worker process, or in this process
 """
 
 from agents.command_line import search_path as search_path

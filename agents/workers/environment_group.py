@@ -142,6 +142,7 @@ class EnvironmentGroup:
         """
         rows, busy, autoreset = self._rows, self.busy, self._autoreset
         rewards, terminations, truncations = self._outcomes
+        has_keys = bool(rows.info)
         dtype, shape, depth = self._check.dtype, self._check.shape, fork_depth
         infos: RowInfos = []
         failures: dict[int, EnvironmentRaisedError] = {}
@@ -170,7 +171,7 @@ class EnvironmentGroup:
                     rewards[env] = reward  # type: ignore[call-overload]
                     terminations[env] = terminated
                     truncations[env] = truncated
-                    if rows.info:
+                    if has_keys:
                         self._write_info(env, info)
                     if not autoreset:
                         infos.append((self._start + env, info, None))

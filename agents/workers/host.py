@@ -280,17 +280,18 @@ class WorkerHost:
         """Returns the content of a reply, or raises the exceptions that it reports."""
         try:
             content = pickle.loads(data)
+            if status == worker.RESULT and not self._expects_infos:
+                return content
+            records, parts = content if status == worker.EXCEPTION else ([], content)
+            pickled = [pickle.loads(part) for part in parts]
         except Exception as failure:
-            raise self._as_message_error(failure) from failure
-        if status == worker.RESULT and not self._expects_infos:
-            return content
-        records, parts = content if status == worker.EXCEPTION else ([], content)
+            raise self._as_message_error(failure) from None
         errors = [
             raised_error(summary, text, row, name, self.pid, self._steps)
             for summary, text, row, name in records
         ]
         infos: RowInfos = []
-        for row, info, final_info in map(pickle.loads, parts):
+        for row, info, final_info in pickled:
             try:
                 final = None if final_info is None else self._unpickle_values(row, final_info)
                 infos.append((row, self._unpickle_values(row, info), final))
@@ -317,7 +318,7 @@ class WorkerHost:
                     name,
                     self.pid,
                     self._steps,
-                ) from failure
+                ) from None
         return info
 
     @property

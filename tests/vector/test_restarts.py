@@ -15,6 +15,8 @@ from tests.faulty_toys import CommandedEnv, FaultyEnv
 
 NOTHING = 0
 STAY = [NOTHING] * 4
+# Where no process fails: seeds and arrays are the same for all hosts.
+HERE = {"num_envs": 2, "processes": 1, "inline_share": True}
 
 
 @pytest.fixture
@@ -70,7 +72,7 @@ def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
 def test_seeds_of_restarts_do_not_depend_on_other_environments(make):
     seeds = []
     for others in (0, CommandedEnv.RAISE):
-        batch = make(num_envs=2)
+        batch = make(**HERE)
         batch.reset(seed=[5, 6])
         batch.step([CommandedEnv.END, 0])
         with pytest.warns(UserWarning, match="restart number"):
@@ -79,7 +81,7 @@ def test_seeds_of_restarts_do_not_depend_on_other_environments(make):
         seeds.append(batch[0].seeds[0])
     first, second = seeds
     assert first != second  # The second restart of its own, and the first one.
-    batch = make(num_envs=2)
+    batch = make(**HERE)
     batch.reset(seed=[5, 6])
     batch.step([CommandedEnv.END, 0])
     with pytest.warns(UserWarning, match="restart number 1"):
@@ -90,7 +92,7 @@ def test_seeds_of_restarts_do_not_depend_on_other_environments(make):
 def test_a_later_episode_restarts_with_another_seed_that_the_first_one_determines(make):
     seeds = []
     for _ in range(2):
-        batch = make(num_envs=2)
+        batch = make(**HERE)
         batch.reset(seed=[5, 6])
         batch.step([CommandedEnv.END, 0])
         with pytest.warns(UserWarning, match="Environment 0: restart number 1"):
@@ -114,12 +116,12 @@ def test_over_the_limit_the_first_cause_is_raised(make):
 
 
 def test_failures_before_the_window_do_not_count(make):
-    batch = make(limit=1, restart_window=0.05)
+    batch = make(limit=1, restart_window=0.05, **HERE)
     batch.reset(seed=0)
     with pytest.warns(UserWarning, match="restart number"):
         for _ in range(4):
             time.sleep(0.06)
-            batch.step([0, CommandedEnv.RAISE, 0, 0])
+            batch.step([0, CommandedEnv.RAISE])
     assert batch.restarts.count == 4
 
 
@@ -138,7 +140,7 @@ class Unlucky(CommandedEnv):
 @pytest.mark.parametrize("fault", [CommandedEnv.RAISE, CommandedEnv.DIE])
 def test_a_constructor_that_fails_again_is_tried_again(make, fault, tmp_path):
     path = tmp_path / "failures"
-    batch = make(functools.partial(Unlucky, path=str(path)))
+    batch = make(functools.partial(Unlucky, path=str(path)), limit=4)
     batch.reset(seed=0)
     path.write_text("1\n2\n")
     with pytest.warns(UserWarning, match="restart number"):
@@ -228,7 +230,7 @@ def test_environments_of_this_process_restart():
 
 def test_invalid_data_is_a_reason_to_restart(make):
     constructor = functools.partial(_faulty, {"observ": np.nan}, 3)
-    batch = make(constructor, num_envs=2)
+    batch = make(constructor, **HERE)
     batch.reset(seed=0)
     with pytest.warns(UserWarning, match="restart number 1.*returned nan at"):
         for step in range(3):
@@ -244,7 +246,7 @@ def _faulty(fault, countdown, name):
 
 
 def test_a_seeded_reset_starts_the_seeds_of_restarts_over(make):
-    batch = make(num_envs=2)
+    batch = make(**HERE)
     seeds = []
     for _ in range(2):
         batch.reset(seed=[5, 6])
@@ -284,7 +286,7 @@ def test_infos_of_a_row_that_failed_are_those_of_its_restart(host):
 
 
 def test_arrays_that_the_caller_changes_are_its_own(make):
-    batch = make(num_envs=2)
+    batch = make(**HERE)
     for begin in (lambda: batch.reset(seed=3), lambda: batch.step([0, 0])):
         observ = begin()[0]
         before = observ.copy()
