@@ -116,40 +116,6 @@ def test_failures_of_different_kinds():
         os.kill(batch[3]._host.pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("backend", ["inline", "one", "each"])
-def test_failures_hold_the_rows_of_their_host(backend, monkeypatch):
-    kept = []
-
-    def keep(self, action, failures):
-        kept.extend(failures)
-        raise failures[0].error
-
-    monkeypatch.setattr(BatchEnv, "_handle_failures", keep)
-    with batch_of([CommandedEnv] * 3, backend) as batch:
-        batch.reset()
-        with pytest.raises(EnvironmentRaisedError):
-            batch.step([0, CommandedEnv.RAISE, CommandedEnv.RAISE])
-        rows = {"inline": [1, 2], "one": [0], "each": [1, 2]}[backend]
-        sizes = 3 if backend == "one" else 1
-        assert [failure.rows for failure in kept] == [range(row, row + sizes) for row in rows]
-        assert all(failure.error.env_index in failure.rows for failure in kept)
-        assert all(failure.host in batch._hosts for failure in kept)
-
-
-@pytest.mark.timing
-def test_a_killed_worker_is_named_and_the_others_close():
-    batch = make_batch_env([CommandedEnv] * 4, processes=2)
-    batch.reset()
-    start = time.monotonic()
-    with pytest.raises(WorkerDiedError, match="SIGKILL") as caught:
-        batch.step([0, 0, 0, CommandedEnv.DIE])
-    assert caught.value.env_index == 3
-    with pytest.raises(WorkerDiedError):
-        batch.reset()
-    batch.close()
-    assert time.monotonic() - start < 60
-
-
 def test_a_slow_worker_times_out_and_its_late_reply_is_discarded():
     with batch_of([CommandedEnv] * 3, "each", timeout=0.3) as batch:
         batch.reset()
