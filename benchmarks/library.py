@@ -48,7 +48,7 @@ def learner(
         stack.enter_context(contextlib.closing(train_envs))
         eval_envs = backend.make(spec, config.eval_episodes)
         stack.enter_context(contextlib.closing(eval_envs))
-        start_tensorflow(config.threads, graph_calls=1 + config.overlap)
+        start_tensorflow(config.threads)
         from agents.learning.reduction import SINGLE_LEARNER
         from agents.training.algorithms import find_algorithm
         from agents.training.learner import Learner

@@ -47,9 +47,6 @@ Some peers run in Python environments of their own, and with one thread or one p
   of 256, relu, discount 0.9, Adam with 1e-3. RLtools' environments are its own in C++. Its Python package compiles it
   for the processor, with Intel's MKL. It has no bound of the gradient norm.
 
-`overlap` compares our environments in worker processes, in the training process, and in both (`hybrid`: ours), with the
-setting of that name and without.
-
 `recurrent` is the preset `pendulum_no_velocity`, sequences of 25 steps in minibatches of 250, with its GRU and as
 `feed_forward` without. `logging` is the share of a preset's training time spent on writing all scalars and histograms
 at the preset's intervals (without the first iteration, which compiles, evaluations and checkpoints); `graph-calls` are
@@ -77,9 +74,6 @@ def cases(quick: bool) -> list[Case]:
             continue
         contestants = _contestants(env, backend, num_envs, rollout_length)
         found.append(Case(f"{env}/{backend}/{num_envs}", "steps/s", contestants, rounds, seconds))
-    for env in ("Pendulum-v1", "HalfCheetah-v5"):
-        contestants = _overlapping(env)
-        found.append(Case(f"{env}/overlap/8", "steps/s", contestants, rounds, seconds))
     others = {
         "HalfCheetah-v5/envpool/8": _with_envpool(8, 256),
         "HalfCheetah-v5/envpool/32": _with_envpool(32, 64),
@@ -221,22 +215,6 @@ def count_graph_calls(work: Callable[[], object]) -> int:
             f"No graph call was seen among {len(names)} operations; TensorFlow may name them differently now."
         )
     return calls
-
-
-def _overlapping(env: str) -> tuple[Contestant, ...]:
-    """Ours with environments in three places, with `overlap` and without."""
-    size: Settings = {"env": env, "num_envs": 8, "rollout_length": 256}
-    return tuple(
-        Contestant(name, f"{__name__}:ours", {**size, "env_backend": backend, "overlap": overlap})
-        for name, backend, overlap in (
-            (OURS, "hybrid", True),
-            ("process, overlap", "process", True),
-            ("inline, overlap", "inline", True),
-            ("hybrid", "hybrid", False),
-            ("process", "process", False),
-            ("inline", "inline", False),
-        )
-    )
 
 
 def _contestants(

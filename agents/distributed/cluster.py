@@ -129,14 +129,8 @@ def check_learners(config: Config, num_learners: int) -> None:
     """Refuses numbers of learners that environments or minibatches can't be divided among.
 
     Raises:
-      UsageError: They can't, and the message names the nearest numbers that can; or the setting
-        `overlap` is for one learner.
+      UsageError: They can't, and the message names the nearest numbers that can.
     """
-    if config.overlap and num_learners > 1:
-        raise UsageError(
-            f"overlap: expected one learner, got {num_learners}: several agree on every rollout "
-            "before the next one begins\nexpected --overlap=false, or one learner"
-        )
     if divides(config, num_learners):
         return
     possible = [number for number in range(1, config.num_envs + 1) if divides(config, number)]

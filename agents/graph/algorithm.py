@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from agents.errors import UsageError
 from agents.graph.transition import Rollout, Transition
 from agents.graph.turn import Turn
 from agents.types import NestedTensor
@@ -99,20 +98,6 @@ class Algorithm(Actor):
     @abc.abstractmethod
     def train(self, rollout: Rollout) -> Report:
         """Learns from a rollout, as an operation of the graph, and counts its `steps`."""
-
-    def hand_over(self) -> None:
-        """Hands what acting has recorded to `train`, and the policy as it is now to acting.
-
-        An operation of the graph, for the setting `overlap`: called between rollouts. Then `train`
-        learns from the last rollout while the next one is collected.
-
-        Raises:
-          UsageError: The algorithm can't do both at the same time.
-        """
-        raise UsageError(
-            f"overlap: {type(self).__name__} can't learn while it acts\nexpected overlap false, or "
-            "an algorithm with a method hand_over"
-        )
 
     def reset_episode_state(self) -> None:  # noqa: B027 - Optional.
         """Clears what `train` keeps of running episodes, after all environments were reset.

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
 import tensorflow as tf
 
 from agents.learning.masked import Axes, Mask, masked, masked_mean
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-
-# Weights of steps, float [...]; () if all are 1.
-Weights: TypeAlias = Any
 
 
 def successor_values(
@@ -48,15 +43,11 @@ def generalized_advantages(
     done: tf.Tensor,
     discount: float,
     gae_lambda: float,
-    importance: Weights = (),
 ) -> tf.Tensor:
-    """Generalized advantage estimation, of the policy that acted or, with weights, of another.
-
-    Schulman et al., 2015, arXiv 1506.02438, equations 11 and 16; with weights Espeholt et al., 2018,
-    arXiv 1802.01561, equation 1 (V-trace), where c_t = lambda * importance_t:
+    """Generalized advantage estimation (Schulman et al., 2015, arXiv 1506.02438, equations 11 and 16).
 
     delta_t = r_t + discount * next_value_t - value_t
-    A_t = delta_t + discount * lambda * importance_{t+1} * A_{t+1}, cut after every step that is `done`.
+    A_t = delta_t + discount * lambda * A_{t+1}, cut after every step that is `done`
 
     Args:
       reward: float [T, B].
@@ -65,28 +56,20 @@ def generalized_advantages(
       done: bool [T, B], whether the step ended an episode, terminated or truncated.
       discount: Discount factor, in [0, 1].
       gae_lambda: Weight of longer estimates, in [0, 1].
-      importance: float [T, B], in [0, 1]; see `Batch`.
 
     Returns:
-      Advantages, float [T, B]. The value target, TD(lambda), is `value` plus the weighted advantage.
+      Advantages, float [T, B]. The value target, TD(lambda), is `value` plus the advantage.
     """
     for tensor in (value, next_value, done):
         reward.shape.assert_is_compatible_with(tensor.shape)
     delta = reward + discount * next_value - value  # [T, B]
     carry = discount * gae_lambda * tf.cast(~done, reward.dtype)  # [T, B]
-    # Nothing follows the last step.
-    carry = weighted(carry, tf.nest.map_structure(lambda one: tf.roll(one, -1, 0), importance))
     return tf.scan(
         lambda later, step: step[0] + step[1] * later,
         (delta, carry),
         tf.zeros_like(reward[0]),
         reverse=True,
     )
-
-
-def weighted(advantage: tf.Tensor, importance: Weights) -> tf.Tensor:
-    """Advantages [...] times their weights, where there are any."""
-    return advantage if isinstance(importance, tuple) else advantage * importance
 
 
 def discounted_sums(

@@ -9,12 +9,7 @@ import tensorflow as tf
 from agents.graph.transition import Rollout
 from agents.learning.masked import is_mask, masked, outcome_mask, steps_before
 from agents.learning.normalization import ValueNormalizer
-from agents.learning.returns import (
-    Weights,
-    generalized_advantages,
-    successor_values,
-    weighted,
-)
+from agents.learning.returns import generalized_advantages, successor_values
 from agents.policies.actor_critic import States
 from agents.policies.inputs import NetworkInputs
 from agents.policies.policy import Policy
@@ -34,7 +29,6 @@ class Observed(NamedTuple):
       reward: Normalized rewards, float32 [T, B].
       is_first: bool [T, B], whether a step is the first of an episode that starts in the rollout.
       start_states: Recurrent state before the rollout, [B, U].
-      importance: See `Batch`, [T, B].
     """
 
     rollout: Rollout
@@ -44,7 +38,6 @@ class Observed(NamedTuple):
     reward: tf.Tensor
     is_first: tf.Tensor
     start_states: States
-    importance: Weights = ()
 
 
 class Estimates(NamedTuple):
@@ -94,12 +87,9 @@ class AdvantageEstimator:
         # Cut before a step without an outcome, too: V(observ) of that step is the bootstrap.
         cut = done | steps_before(rollout.restarted) if is_mask(valid) else done  # [T, B]
         decay = self._config.discount, self._config.gae_lambda
-        advantage = generalized_advantages(
-            observed.reward, value, next_value, cut, *decay, observed.importance
-        )
+        advantage = generalized_advantages(observed.reward, value, next_value, cut, *decay)
         advantage = masked(advantage, valid)  # [T, B]
-        target = weighted(advantage, observed.importance) + value  # [T, B]
-        return Estimates(value, advantage, target, states, last_states)
+        return Estimates(value, advantage, advantage + value, states, last_states)
 
     def _value_of(self, inputs: NetworkInputs, states: States) -> tf.Tensor:
         """Values [N] of inputs before normalization [N, ...]."""

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from agents.learning.masked import Mask
-from agents.learning.returns import Weights
 from agents.policies.actor_critic import States
 from agents.policies.inputs import NetworkInputs
 from agents.types import NestedTensor
@@ -38,7 +37,6 @@ class Batch(NamedTuple):
       value: float32 [M], normalized values before the update.
       valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
         means nothing. () if all have one, see `StepResult.restarted`.
-      importance: float32 [M], weights of the advantages; () if the policy before the update acted.
       start_parameters: Parameters of the policy's distributions before the update, of `inputs`,
         [M, size] each. `old_parameters` are of inputs with the normalizer's statistics of acting
         time. () without a setting that needs them, see `limits_kl`.
@@ -55,5 +53,4 @@ class Batch(NamedTuple):
     target: tf.Tensor
     value: tf.Tensor
     valid: Mask = ()
-    importance: Weights = ()
     start_parameters: tuple[tf.Tensor, ...] = ()

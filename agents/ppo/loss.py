@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.learning.returns import standardize, weighted
+from agents.learning.returns import standardize
 from agents.learning.schedules import Constant, make_schedule
 from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
@@ -53,7 +53,7 @@ class Loss:
         self._penalties = penalties
 
     def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
-        """The advantages of all minibatches, weighted, and standardized if the configuration says so.
+        """The advantages of all minibatches, standardized if the configuration says so.
 
         Args:
           batch: N elements.
@@ -62,15 +62,14 @@ class Loss:
         Returns:
           float32 [minibatches, M], or [minibatches, M, L] for sequences.
         """
-        advantage, valid, importance = tf.nest.map_structure(
-            lambda tensor: tf.gather(tensor, minibatches),
-            (batch.advantage, batch.valid, batch.importance),
+        advantage, valid = tf.nest.map_structure(
+            lambda tensor: tf.gather(tensor, minibatches), (batch.advantage, batch.valid)
         )  # [minibatches, M, ...]
-        if self.config.normalize_advantages:
-            axes = tuple(range(1, len(advantage.shape)))
-            min_std = self.config.min_advantage_std
-            advantage = standardize(advantage, self._reducer, valid, axes, min_std)
-        return weighted(advantage, importance)
+        if not self.config.normalize_advantages:
+            return advantage
+        axes = tuple(range(1, len(advantage.shape)))
+        min_std = self.config.min_advantage_std
+        return standardize(advantage, self._reducer, valid, axes, min_std)
 
     def compute(
         self, minibatch: Batch, progress: tf.Tensor

@@ -65,14 +65,10 @@ class PPO(Algorithm):
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
         spaces = batch_env.observation_space, batch_env.action_space
         arguments = *spaces, config, self._generator, reducer
-        policies = [Policy(*arguments) for _ in range(3 if config.overlap else 1)]
-        # Learns, acts, and acted in the rollout that is learned from; see `hand_over`.
-        self.policy, self._acting, self._behavior = policies if config.overlap else policies * 3
+        self.policy = Policy(*arguments)
         self._average = make_average(config.average_decay, *arguments)
         network = self.policy.network
-        self._processor = RolloutProcessor(
-            self.policy, batch_env.num_envs, config, reducer, self._behavior
-        )
+        self._processor = RolloutProcessor(self.policy, batch_env.num_envs, config, reducer)
         self._loss = make_loss(network, config, reducer, self.loss_class)
         self._update = Update(
             network.trainable_variables(),
@@ -104,9 +100,6 @@ class PPO(Algorithm):
         self._all_states = self._states
         if reducer.num_learners > 1:
             self._all_states = _variables(self.policy.zero_states(self._num_envs))
-        # What acting leaves to `train`, beside the rollout.
-        self._live = self._samples, self._start_states, batch_env.observ
-        self._recorded = _variables(_tensors(self._live)) if config.overlap else self._live
 
     @property
     def averaged_policy(self) -> Policy | None:
@@ -124,8 +117,9 @@ class PPO(Algorithm):
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length
             raise ValueError(f"PPO expected rollouts of {expected} steps, got {steps}.")
-        if not self._config.overlap:
-            self._draw_noise()
+        noise = self.policy.noise([steps, self._num_envs])
+        correlated = self._correlated_noise.correlate(noise)
+        self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]
         self._step.assign(0)
         self._turn = None
         _assign(self._start_states, self._states)
@@ -146,7 +140,7 @@ class PPO(Algorithm):
         step = tf.convert_to_tensor(self._step)  # []
         states = _tensors(self._states)
         noise = tf.gather(self._noise, step)  # [B, K]
-        sample, action, states = self._acting.act(observ, deterministic, noise, states)
+        sample, action, states = self.policy.act(observ, deterministic, noise, states)
         tf.nest.map_structure(
             lambda stored, leaf: stored.scatter_update(tf.IndexedSlices(leaf, step)),
             self._samples,
@@ -161,21 +155,10 @@ class PPO(Algorithm):
     ) -> NestedTensor:
         states = _tensors(self._states)
         noise = turn.read(self._noise)  # [B, K]
-        sample, action, next_states = self._acting.act(observ, deterministic, noise, states)
+        sample, action, next_states = self.policy.act(observ, deterministic, noise, states)
         tf.nest.map_structure(turn.write, self._samples, sample)
         _assign(self._states, turn.select(next_states, states))
         return action
-
-    def hand_over(self) -> None:
-        """See `Algorithm.hand_over`; draws the noise of the next rollout, too.
-
-        While a rollout is learned from and the next one collected, no variable that one of the two
-        assigns is read by the other. So there are three policies, which differ by one update each.
-        """
-        _assign(self._recorded, _tensors(self._live))
-        self._behavior.assign(self._acting)
-        self._acting.assign(self.policy)
-        self._draw_noise()
 
     # Learning.
 
@@ -229,19 +212,14 @@ class PPO(Algorithm):
             algorithm={"generator": self._generator.state},
         )
 
-    def _draw_noise(self) -> None:
-        noise = self.policy.noise([self._config.rollout_length, self._num_envs])
-        correlated = self._correlated_noise.correlate(noise)
-        self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]
-
     def _experience(self, rollout: Rollout) -> Experience:
-        sample, states, last_observ = _tensors(self._recorded)
+        sample, states = _tensors((self._samples, self._start_states))
         convert = functools.partial(self.policy.inputs.convert, critic=True)
         return Experience(
             rollout=rollout,
             inputs=convert(rollout.observ),
             final_inputs=convert(rollout.final_observ),
-            last_inputs=convert(last_observ),
+            last_inputs=convert(_tensors(self._batch_env.observ)),
             sample=sample,
             states=states,
         )

@@ -13,7 +13,6 @@ from agents.graph.transition import Rollout
 from agents.learning.masked import outcome_mask
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.learning.returns import Weights
 from agents.policies.actor_critic import States
 from agents.policies.inputs import CRITIC, NetworkInputs
 from agents.policies.policy import Policy
@@ -52,21 +51,19 @@ class Experience(NamedTuple):
 
 
 class Acting(NamedTuple):
-    """The policy that acted, or the one before the update, as seen in a rollout.
+    """The policy that acted, evaluated on a rollout.
 
     Attributes:
       distribution: Its distributions [T, B].
       parameters: Their parameters, [T, B, size] each, or [size] if the same for all steps.
       log_prob: float32 [T, B], log-probabilities of the samples.
       states: Its recurrent state after each step, [T, B, U].
-      importance: See `Batch`, [T, B].
     """
 
     distribution: Distribution
     parameters: list[tf.Tensor]
     log_prob: tf.Tensor
     states: States
-    importance: Weights = ()
 
 
 class RolloutProcessor:
@@ -84,7 +81,6 @@ class RolloutProcessor:
         num_envs: int,
         config: Config,
         reducer: Reducer = SINGLE_LEARNER,
-        behavior: Policy | None = None,
     ):
         """Starts without statistics.
 
@@ -93,10 +89,8 @@ class RolloutProcessor:
           num_envs: Number of environments of this learner, B.
           config: The experiment's settings.
           reducer: Combines the normalizers' statistics of several learners.
-          behavior: The policy that acted; by default the one that learns.
         """
         self._policy, self._network, self._config = policy, policy.network, config
-        self._behavior = behavior or policy
         self._reward_normalizer = RewardNormalizer(
             num_envs, config.discount, config.reward_clip, config.normalize_reward, reducer
         )
@@ -124,11 +118,10 @@ class RolloutProcessor:
         rollout = experience.rollout
         # Recurrent states before the rollout are known, so that no step needs a reset at its start.
         is_first = tf.concat([tf.zeros_like(rollout.done[:1]), rollout.done[:-1]], axis=0)  # [T, B]
-        behavior = self._evaluate(self._behavior, experience, is_first)
+        acting = self._evaluate(experience, is_first)
         # The policy acted with the statistics of that time; the update uses the new ones (as Brax).
         self._policy.update_normalizers(flatten_time(experience.inputs))
         inputs = self._policy.normalize(experience.inputs)  # [T, B, ...]
-        acting = self._before_update(behavior, experience, is_first)
         valid = outcome_mask(rollout.restarted)  # [T, B]
         value_states = tf.nest.map_structure(self._own, self.value_states)
         observed = Observed(
@@ -139,7 +132,6 @@ class RolloutProcessor:
             reward=self._reward_normalizer.normalize(rollout.reward, rollout.done, valid),
             is_first=is_first,
             start_states={**value_states, **experience.states},
-            importance=acting.importance,
         )
         estimates = self._estimator.estimate(observed)
         self._keep_states(estimates.last_states)
@@ -155,7 +147,6 @@ class RolloutProcessor:
             states={},
             **self._targets(estimates)._asdict(),
             valid=valid,
-            importance=acting.importance,
         )
         arrays = self._arrays(experience, steps, estimates, acting.distribution)
         states = {**acting.states, **estimates.states}  # [T, B, U]
@@ -187,29 +178,13 @@ class RolloutProcessor:
             f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
         }
 
-    def _evaluate(self, policy: Policy, experience: Experience, is_first: tf.Tensor) -> Acting:
-        """Evaluates a policy, with the normalizer's statistics as they are."""
-        network, inputs = policy.network, policy.normalize(experience.inputs)  # [T, B, ...]
+    def _evaluate(self, experience: Experience, is_first: tf.Tensor) -> Acting:
+        """Evaluates the policy, with the normalizer's statistics as they are."""
+        network, inputs = self._network, self._policy.normalize(experience.inputs)  # [T, B, ...]
         parameters, states = network.policies(inputs, experience.states, is_first)
         distribution = network.distribution(parameters, inputs)
         log_prob = distribution.log_prob(experience.sample)  # [T, B]
         return Acting(distribution, parameters, log_prob, states)
-
-    def _before_update(
-        self, behavior: Acting, experience: Experience, is_first: tf.Tensor
-    ) -> Acting:
-        """The policy before the update, which ratios and KL divergences refer to.
-
-        That is the policy that acted, or is one update ahead of it. The latter is the proximal policy
-        of the decoupled objective (Hilton et al., 2022, arXiv 2110.00641): the update stays near it,
-        whatever acted, and weights correct for that, in advantages and value targets, too. They are
-        truncated at 1, as those of V-trace (Espeholt et al., 2018, arXiv 1802.01561).
-        """
-        if self._behavior is self._policy:
-            return behavior
-        proximal = self._evaluate(self._policy, experience, is_first)
-        importance = tf.minimum(tf.exp(proximal.log_prob - behavior.log_prob), 1.0)  # [T, B]
-        return proximal._replace(importance=importance)
 
     def _own(self, states: tf.Variable) -> tf.Tensor:
         return self._reducer.own(tf.convert_to_tensor(states))
@@ -263,8 +238,6 @@ class RolloutProcessor:
         samples = tf.nest.flatten(steps.sample)
         actions = {f"action_{index}" if index else "action": s for index, s in enumerate(samples)}
         update = {"log_prob": steps.old_log_prob, "advantage": steps.advantage}
-        if not isinstance(steps.importance, tuple):
-            update["importance"] = steps.importance
         rollout = {**images, **flatten_time({**others, **vectors, **actions, **update})}
         arrays = {f"rollout/{name}": array for name, array in rollout.items()}
         for normalizer in (

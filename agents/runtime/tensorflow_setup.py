@@ -11,9 +11,7 @@ from agents.tensorflow_messages import quiet_tensorflow
 Device = Literal["cpu", "gpu", "any"]
 
 
-def start_tensorflow(
-    threads: int, device: Device = "any", local_rank: int = 0, graph_calls: int = 1
-) -> None:
+def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) -> None:
     """Imports TensorFlow, sets its thread counts and initializes its devices.
 
     From then on, compiled programs are kept for the next process, see `agents.runtime.compilation_cache`.
@@ -24,7 +22,6 @@ def start_tensorflow(
       threads: Threads of a graph call; 0 for one per core.
       device: Whether to leave GPUs alone, to need one, or to use one if there is any.
       local_rank: Which learner of this machine this is: each takes the next GPU.
-      graph_calls: How many graph calls run at the same time.
 
     Raises:
       UsageError: There is no GPU, and one is needed.
@@ -35,7 +32,7 @@ def start_tensorflow(
         use_cache(threads)
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
-            tf.config.threading.set_inter_op_parallelism_threads(threads * graph_calls)
+            tf.config.threading.set_inter_op_parallelism_threads(threads)
             gpus = tf.config.list_physical_devices("GPU")
             if device == "gpu" and not gpus:
                 raise UsageError(

@@ -234,7 +234,7 @@ def _training(
             run.prepare(config)
         trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []
         with stop_signals.interruptible():
-            start_tensorflow(config.threads, device_of(config), graph_calls=1 + config.overlap)
+            start_tensorflow(config.threads, device_of(config))
             from agents.training.training_loop import training_loop
 
             reducer = make_reducer(group)

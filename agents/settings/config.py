@@ -199,11 +199,6 @@ class Config(BaseModel):
         description="Steps of each environment per iteration; longer rollouts estimate long-term "
         "returns better, shorter ones update more often.",
     )
-    overlap: bool = Field(
-        False,
-        description="Collects a rollout while learning from the one before, with the policy from "
-        "before that update: faster, at some cost in what is learned per step.",
-    )
     epochs: int = Field(
         10, ge=1, le=10_000, description="Passes over each rollout; fewer if training is unstable."
     )

@@ -48,11 +48,6 @@ def check(config: Config) -> None:
             "critic_learning_rate: a shared_torso has no separate layers of the value function; "
             "expected 0, or shared_torso false"
         )
-    if config.overlap and config.env_backend == "tf":
-        _refuse(
-            "overlap: with env_backend 'tf', collecting and learning are one program\n"
-            "expected another env_backend, or overlap false"
-        )
     if config.critic_keys and config.shared_torso:
         _refuse(
             "critic_keys: with a shared_torso, policy and value function see the same\n"

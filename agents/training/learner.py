@@ -26,7 +26,6 @@ from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.evaluation import Evaluation, Progress, ignore_progress
 from agents.training.iteration import Iteration
-from agents.training.overlap import Overlap
 from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
 
@@ -83,7 +82,6 @@ class Learner:
             autograph=False,
             jit_compile=self._envs.compiles,
         )
-        self._overlap = self._make_overlap() if config.overlap else None
         self._step_before = self.step
         self._acting_state: dict[str, np.ndarray] = {}  # Before the iteration.
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
@@ -109,8 +107,6 @@ class Learner:
         end of the rollout.
         """
         seeds = self._seeds.many("episodes", self._config.num_envs, counter=self.step)
-        if self._overlap:
-            self._overlap.forget()
         own = np.split(seeds, self._reducer.num_learners)[self._reducer.rank]
         with self._envs.raising(), self.time_shares.measuring("environments"):
             self._envs.reset(seed=tf.constant(own))
@@ -135,8 +131,7 @@ class Learner:
             self._reducer.raising(),
             self._graph_calls,
         ):
-            call = self._overlap.iterate if self._overlap else self._graph_call
-            self._results: Iteration = call()
+            self._results: Iteration = self._graph_call()
         seconds = time.perf_counter() - start
         self._share_out(seconds, now, self._envs.seconds - in_environments)
         self._check_finite()
@@ -173,7 +168,11 @@ class Learner:
 
         Always at the last step, never for interval 0 and before the first iteration.
         """
-        return self._is_due(interval, self.step)  # Reading the step takes as long as all else.
+        step = self.step  # Reading it takes as long as all else.
+        if not interval or not step:
+            return False
+        crossed = step // interval > (step - self._steps_per_iteration) // interval
+        return crossed or step >= self._config.steps
 
     def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
         """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
@@ -244,15 +243,6 @@ class Learner:
             prefix: Evaluation(envs, policy, seeds) for prefix, policy in policies.items() if policy
         }
 
-    def _make_overlap(self) -> Overlap:
-        algorithm = self._algorithm
-        hand_over, learn = (
-            tf.function(call, autograph=False) for call in (algorithm.hand_over, self._learn)
-        )
-        hand_over.get_concrete_function()  # Algorithms that can't refuse it here.
-        convolves = algorithm.policy.network.convolves
-        return Overlap(hand_over, self._collect, learn, self._ends_episodes, convolves)
-
     def _learn(self, rollout: Rollout) -> Iteration:
         before = self._values() if self._skips_nonfinite else {}
         report = self._algorithm.train(rollout)
@@ -285,18 +275,6 @@ class Learner:
             collected=tf.zeros([], tf.float64),
         )
 
-    def _is_due(self, interval: int, step: int) -> bool:
-        """Whether an event scheduled every `interval` environment steps is due at a step."""
-        if not interval or not step:
-            return False
-        crossed = step // interval > (step - self._steps_per_iteration) // interval
-        return crossed or step >= self._config.steps
-
-    def _ends_episodes(self) -> bool:
-        """Whether training ends after the iteration, or all environments begin new episodes."""
-        next_step = self._step_before + self._steps_per_iteration
-        return self._is_due(self._config.checkpoint_interval, next_step)
-
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
         """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""
         if self._is_one_program:
@@ -310,12 +288,10 @@ class Learner:
     def _values(self) -> dict[str, tf.Tensor]:
         """Copies of the variables that learning changes by name, without the count of steps."""
         variables = self._algorithm.variables()
-        # With `overlap`, acting changes its own meanwhile.
-        acting = self._algorithm.acting_variables() if self._overlap else {}
         return {
             name: tf.identity(variable)
             for name, variable in variables.items()
-            if variable is not self._algorithm.steps and name not in acting
+            if variable is not self._algorithm.steps
         }
 
     def _undo_nonfinite(self, before: dict[str, tf.Tensor], is_finite: tf.Tensor) -> tf.Tensor:

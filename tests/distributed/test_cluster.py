@@ -266,13 +266,6 @@ def test_numbers_of_learners_that_do_not_divide(settings, num_learners, problem,
     assert message.endswith(f"expected {expected}")
 
 
-def test_several_learners_do_not_overlap():
-    check_learners(config(overlap=True), 1)
-    assert "overlap: expected one learner, got 2" in refused(
-        check_learners, config(overlap=True), 2
-    )
-
-
 def test_numbers_of_learners_that_divide():
     for num_learners in (1, 2, 4, 8):
         check_learners(config(), num_learners)

@@ -11,7 +11,6 @@ from agents.learning.returns import (
     generalized_advantages,
     standardize,
     successor_values,
-    weighted,
 )
 from tests.tensor_toys import LearnerGroup
 
@@ -72,7 +71,7 @@ def loop_advantages(rollout):
     return advantages
 
 
-def compute(rollout, importance=()):
+def compute(rollout):
     names = ("value", "final_value", "last_value", "terminated", "truncated")
     next_values = successor_values(*(tf.constant(rollout[name]) for name in names))
     advantages = generalized_advantages(
@@ -82,7 +81,6 @@ def compute(rollout, importance=()):
         tf.constant(rollout["terminated"] | rollout["truncated"]),
         rollout["discount"],
         rollout["gae_lambda"],
-        importance,
     )
     return next_values, advantages
 
@@ -93,37 +91,6 @@ def test_advantages_equal_plain_loops(rollout):
     next_values, advantages = compute(rollout)
     np.testing.assert_array_equal(next_values, loop_next_values(rollout))
     np.testing.assert_allclose(advantages, loop_advantages(rollout), rtol=1e-9, atol=1e-9)
-
-
-def loop_v_trace(rollout, importance):
-    """V-trace targets minus values, equation 1 of the paper: a sum of products over later steps."""
-    next_values, value = loop_next_values(rollout), rollout["value"]
-    done = rollout["terminated"] | rollout["truncated"]
-    differences = np.zeros_like(value)
-    steps, batch = value.shape
-    for step in range(steps):
-        for env in range(batch):
-            product = 1.0
-            for later in range(step, steps):
-                reward, rho = rollout["reward"][later, env], importance[later, env]
-                delta = reward + rollout["discount"] * next_values[later, env] - value[later, env]
-                differences[step, env] += product * rho * delta
-                product *= rollout["discount"] * rollout["gae_lambda"] * rho
-                if done[later, env]:
-                    break
-    return differences
-
-
-@given(rollouts(), st.data())
-@settings(max_examples=60, deadline=None)
-def test_weighted_advantages_and_value_targets_are_those_of_v_trace(rollout, data):
-    shape = rollout["value"].shape
-    importance = data.draw(arrays.arrays(np.float64, shape, elements=st.floats(0, 1)))
-    _, advantages = compute(rollout, importance)
-    differences = loop_v_trace(rollout, importance)
-    np.testing.assert_allclose(weighted(advantages, importance), differences, rtol=1e-9, atol=1e-9)
-    _, unweighted = compute(rollout, np.ones(shape))
-    np.testing.assert_array_equal(unweighted, compute(rollout)[1])
 
 
 def test_advantages_equal_plain_loops_when_compiled_in_float32():

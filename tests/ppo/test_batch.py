@@ -13,15 +13,15 @@ def test_fields_have_their_order():
     """It is that of the compiled update's loop variables; another one changes rounding."""
     assert Batch._fields == (
         "advantage", "is_first", "inputs", "old_log_prob", "old_parameters", "sample", "states",
-        "target", "value", "valid", "importance", "start_parameters",
+        "target", "value", "valid", "start_parameters",
     )  # fmt: skip
 
 
 def test_empty_fields_are_no_tensors():
     batch = make_batch()
-    assert batch.is_first == () and batch.states == {} and batch.valid == () == batch.importance
+    assert batch.is_first == () and batch.states == {} and batch.valid == ()
     assert batch.start_parameters == ()
-    assert len(tf.nest.flatten(batch)) == len(Batch._fields) - 5 + len(batch.old_parameters) - 1
+    assert len(tf.nest.flatten(batch)) == len(Batch._fields) - 4 + len(batch.old_parameters) - 1
 
 
 def test_minibatches_are_rows_of_all_tensors():

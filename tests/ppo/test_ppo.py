@@ -425,19 +425,16 @@ CHECKPOINTED = {
         "normalize_reward": False,
     },
     "images": MIXED_SETTINGS["images"],
-    "overlap": {"recurrent": "gru", "recurrent_units": 3, "sequence_length": 2, "overlap": True},
     "averaged, recomputed": {"average_decay": 0.9, "recompute_advantages": True, "epochs": 2},
 }
 
 # Paths of variables that checkpoints need not hold, and why. They match nothing else.
 ROLLOUT = "of one rollout: assigned before it, or by it, and used up by the update"
-COPIES = "copied from the policy before a rollout, or before an update"
 BETWEEN_UPDATES = "a mean over an epoch, empty between updates"
 DROPOUT = "random numbers of the dropout of Keras' cells, which is not used"
 DISABLED = "not used with these settings"
 NOT_CHECKPOINTED = {
-    r"ppo\._(step|noise|samples.*|start_states.*|recorded.*)": ROLLOUT,
-    r"ppo\._(acting|behavior)\..*": COPIES,
+    r"ppo\._(step|noise|samples.*|start_states.*)": ROLLOUT,
     r".*\._epoch_kl\._(sum|count)": BETWEEN_UPDATES,
     r".*\.seed_generators?.*|.*\['seed_generators'\].*": DROPOUT,
     r".*_normalizer\._(moments\.\w+|shift|scale|sums)": DISABLED,

@@ -18,10 +18,6 @@ REFUSED = [
         {"reduce_every": "epoch", "learning_rate_schedule": "kl"},
         "reduce_every: .*\nexpected reduce",
     ),
-    (
-        {"overlap": True, "env_backend": "tf"},
-        "overlap: with env_backend 'tf', .*\nexpected another env_backend, or overlap false",
-    ),
     *(
         (
             {"env_backend": backend, "wait_for": 0.5},
@@ -75,7 +71,6 @@ def test_settings_that_contradict_each_other(settings, message, refused):
         {"recurrent": "gru", "sequence_length": 32},
         {"sequence_length": 48},
         {"reduce_every": "epoch"},
-        {"overlap": True, "env_backend": "inline"},
         {"wait_for": 0.5},
         {"env_backend": "tf", "env_restarts": {"limit": 0}},
         *({name: "my_package.my_module:name"} for name in ("algorithm", "network", "policy")),

@@ -204,7 +204,7 @@ def test_the_seed_determines_weights_actions_and_episodes(make_env):
 
 def test_events_are_due_when_their_interval_has_passed():
     class LearnerAt:
-        due, _is_due = Learner.due, Learner._is_due
+        due = Learner.due
 
         def __init__(self, before, step, steps):
             self.step = step
