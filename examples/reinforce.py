@@ -11,7 +11,7 @@ import tensorflow as tf
 from agents import Algorithm
 from agents.graph.algorithm import Report
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import Rollout, Transition
+from agents.graph.step import Rollout, Step
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.returns import generalized_advantages, standardize, successor_values
@@ -40,7 +40,7 @@ class Reinforce(Algorithm):
         self._sample, action, _ = self.policy.act(observ, deterministic)  # [B]
         return action
 
-    def experience(self, step: tf.Tensor, transition: Transition) -> None:
+    def experience(self, step: tf.Tensor, transition: Step) -> None:
         """Stores the samples of a step."""
         self._samples.scatter_update(tf.IndexedSlices(self._sample, step))
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from agents.learning.reduction import Reducer
 from agents.tensor_envs import TensorEnv
 from tests.toys import COUNTS, FORCE, TWO_CHOICES, UNBOUNDED
@@ -124,7 +124,7 @@ class CountingInGraphEnv(InGraphEnv):
         count = self._count + 1
         done = count == self._durations
         self._count.assign(tf.where(done, tf.zeros_like(count), count))
-        return StepResult(
+        return Step(
             observ=leaf_counts(tf.convert_to_tensor(self._count)),
             reward=tf.cast(count, tf.float32),
             terminated=done,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from agents.graph.transition import Rollout, Transition
+from agents.graph.step import Rollout, Step
 from agents.graph.turn import Turn
 from agents.types import NestedTensor
 
@@ -42,8 +42,11 @@ class Actor(abc.ABC):
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Returns actions [B, ...] of the action space's types for observations [B, ...]."""
 
-    def experience(self, step: tf.Tensor, transition: Transition) -> None:  # noqa: B027 - Optional.
-        """Receives the transition [B, ...] of step `step`, int32 [], of the rollout."""
+    def experience(self, step: tf.Tensor, transition: Step) -> None:  # noqa: B027 - Optional.
+        """Receives the transition [B, ...] of step `step`, int32 [], of the rollout.
+
+        Its `observ` are those that the step started from, and its `action` is set, see `Step`.
+        """
 
     def end_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
         """Called for the environments whose episode has just ended."""

@@ -16,7 +16,7 @@ from agents.adapters.autoreset import to_same_step
 from agents.adapters.packing import PackedSteps
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.python_call import PythonCall
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from agents.shared_memory.shared_arrays import Field
 from agents.spaces import flatten, pack
 from agents.types import NestedArray, NestedTensor, VectorEnv
@@ -118,7 +118,7 @@ class InGraphBatchEnv(InGraphEnv):
         shape = [steps, self._layout.size]
         return self._rollout_call.operation([step], tf.uint8, shape)
 
-    def unpack(self, packed: tf.Tensor) -> StepResult:
+    def unpack(self, packed: tf.Tensor) -> Step:
         """Unpacks blocks of bytes, uint8 [..., size]; see `InGraphEnv.unpack`."""
         layout = self._layout
         observ, final_observ = (
@@ -128,7 +128,7 @@ class InGraphBatchEnv(InGraphEnv):
         extras = {
             key: tf.cast(_read(field, packed), tf.float32) for key, field in layout.info.items()
         }  # [..., B]
-        return StepResult(
+        return Step(
             observ=observ,
             reward=tf.cast(_read(layout.reward, packed), tf.float32),
             terminated=_read(layout.terminated, packed),

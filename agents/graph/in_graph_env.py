@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from agents.spaces import leaf_spaces, pack
 from agents.types import NestedTensor, NestedVariable, Space
 from agents.vector.restarts import Restart
@@ -88,7 +88,7 @@ class InGraphEnv(abc.ABC):
         self.episode_return = self._variable((), tf.float32, "episode_return")
         self.episode_length = self._variable((), tf.int32, "episode_length")
 
-    def simulate(self, action: NestedTensor) -> StepResult:
+    def simulate(self, action: NestedTensor) -> Step:
         """Steps the environments and assigns the results to the variables.
 
         Args:
@@ -107,12 +107,12 @@ class InGraphEnv(abc.ABC):
     def step(self, action: NestedTensor) -> NestedTensor:
         """Steps the environments; returns the results in the backend's packed format."""
 
-    def unpack(self, packed: NestedTensor) -> StepResult:
+    def unpack(self, packed: NestedTensor) -> Step:
         """Unpacks results of one step or of many: [..., *as in `packed_spec`] to [..., B, ...]."""
-        assert isinstance(packed, StepResult)
+        assert isinstance(packed, Step)
         return packed
 
-    def keep(self, action: NestedTensor, result: StepResult) -> None:
+    def keep(self, action: NestedTensor, result: Step) -> None:
         """Assigns a step's action and unpacked results [B, ...] to the variables."""
         self._assign(self._results(), result)
         self._assign(self.action, action)
@@ -148,9 +148,9 @@ class InGraphEnv(abc.ABC):
     def close(self) -> None:  # noqa: B027 - Most have nothing to close.
         """Closes the environments that live outside of the graph."""
 
-    def _results(self) -> StepResult:
+    def _results(self) -> Step:
         """The variables that hold the results of the last step."""
-        return StepResult(
+        return Step(
             observ=self.observ,
             reward=self.reward,
             terminated=self.terminated,

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 from agents.graph.algorithm import Actor
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import Transition
+from agents.graph.step import Step
 from agents.spaces import Leaf, bounds, leaf_spaces, pack
 from agents.types import NestedTensor
 
@@ -41,7 +41,7 @@ class MockAlgorithm(Actor):
         leaves = leaf_spaces(self._space)
         return pack(self._space, [self._act(leaf, deterministic) for leaf in leaves])
 
-    def experience(self, step: tf.Tensor, transition: Transition) -> None:
+    def experience(self, step: tf.Tensor, transition: Step) -> None:
         """Counts the step."""
         self.steps.assign_add(1)
 

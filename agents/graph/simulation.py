@@ -5,10 +5,9 @@ from __future__ import annotations
 import tensorflow as tf
 
 from agents.graph.algorithm import Actor
-from agents.graph.episode_sums import track_episodes
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.loop_of_turns import loop_of_turns
-from agents.graph.transition import Rollout, StepResult, Transition
+from agents.graph.step import Rollout
 from agents.types import NestedTensor
 
 
@@ -51,7 +50,12 @@ def simulate(
         results.observ,
     )  # [T, B, ...]
     done = results.terminated | results.truncated  # [T, B]
-    episode_return, episode_length = track_episodes(batch_env, results.reward, done)
+    sums = batch_env.episode_return, batch_env.episode_length
+    episode_return, episode_length, after = _episode_sums(
+        results.reward, done, *map(tf.convert_to_tensor, sums)
+    )
+    for variable, value in zip(sums, after, strict=True):
+        variable.assign(value)
     return Rollout(
         observ=observ,
         reward=results.reward,
@@ -89,7 +93,7 @@ def _loop(
         action = actor.perform(observ, deterministic)  # [B, ...]
         packed = batch_env.step(action)
         result = batch_env.unpack(packed)  # [B, ...]
-        actor.experience(step, _transition(observ, action, result))
+        actor.experience(step, result._replace(observ=observ, action=action))
         done = result.terminated | result.truncated  # [B]
         actor.end_episode(done)
         actor.begin_episode(done)
@@ -111,5 +115,31 @@ def _loop(
     return tf.nest.map_structure(lambda array: array.stack(), arrays), last_action
 
 
-def _transition(observ: NestedTensor, action: NestedTensor, result: StepResult) -> Transition:
-    return Transition(observ, action, *result[1:])
+# A loop of small operations: compiled it takes no time beside the environments' steps.
+@tf.function(jit_compile=True, autograph=False)
+def _episode_sums(
+    reward: tf.Tensor, done: tf.Tensor, returns: tf.Tensor, lengths: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Running return and length of every environment, restarted after the end of an episode.
+
+    Args:
+      reward: float32 [T, B].
+      done: bool [T, B].
+      returns: float32 [B], returns so far of the episodes running at the start.
+      lengths: int32 [B], their lengths so far.
+
+    Returns:
+      Returns [T, B] and lengths [T, B] including each step, and [returns, lengths] [B] to start the
+      next rollout with.
+    """
+
+    def add_step(
+        sums: tuple[tf.Tensor, ...], step: tuple[tf.Tensor, tf.Tensor]
+    ) -> tuple[tf.Tensor, ...]:
+        _, _, returns, lengths = sums
+        reward, done = step
+        returns, lengths = returns + reward, lengths + 1
+        return returns, lengths, tf.where(done, 0.0, returns), tf.where(done, 0, lengths)
+
+    returns, lengths, *after = tf.scan(add_step, (reward, done), (returns, lengths) * 2)
+    return returns, lengths, [sums[-1] for sums in after]

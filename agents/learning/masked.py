@@ -1,7 +1,7 @@
 """Means and sums of the steps that have an outcome.
 
-A step in which an environment failed and was restarted has none (see `StepResult.restarted`). Where
-environments are not restarted there is no mask, and the results are those without one bit by bit.
+A step in which an environment failed and was restarted has none (see `Step.restarted`). Where
+environments are not restarted there is no mask, and the results are those without one bit for bit.
 """
 
 from __future__ import annotations

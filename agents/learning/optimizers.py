@@ -8,7 +8,6 @@ import keras
 import tensorflow as tf
 
 from agents.learning.schedules import Constant, make_schedule
-from agents.learning.torch_adam import TorchAdam
 from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
 
@@ -67,6 +66,33 @@ class Optimizer:
         named = {f"{self._optimizer.name}/{name}": state[name] for name in state}
         schedule = self.learning_rate.variables()
         return {**named, **{f"{self.rate_name}/{name}": schedule[name] for name in schedule}}
+
+
+class TorchAdam(keras.optimizers.Adam):
+    """Adam whose epsilon is added after the bias correction.
+
+    That is algorithm 1 of Kingma and Ba, 2015, arXiv 1412.6980, as in PyTorch. Keras' Adam adds epsilon
+    before it ("epsilon hat"; end of section 2), where the same number acts 1 / sqrt(1 - beta_2^t)
+    times as strong: 32 times in the first step, 1.3 times in the thousandth.
+
+    Attributes:
+      epsilon: What is added to the square root of the second moment.
+    """
+
+    epsilon: float | tf.Tensor
+
+    def update_step(
+        self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor
+    ) -> None:
+        """Updates a variable."""
+        step = keras.ops.cast(self.iterations + 1, variable.dtype)
+        correction = keras.ops.sqrt(1 - keras.ops.power(self.beta_2, step))
+        epsilon = self.epsilon
+        try:
+            self.epsilon = epsilon * correction
+            super().update_step(gradient, variable, learning_rate)
+        finally:
+            self.epsilon = epsilon
 
 
 def named_state(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -10,11 +9,8 @@ import tensorflow as tf
 
 from agents.graph.algorithm import Algorithm, Report
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import Rollout
+from agents.graph.step import Rollout
 from agents.graph.turn import Turn
-from agents.learning.correlated_noise import CorrelatedNoise
-from agents.learning.kl_limits import multiply_kl_limits
-from agents.learning.kl_stop import make_kl_stop
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
@@ -23,9 +19,11 @@ from agents.policies.averaged_policy import make_average
 from agents.policies.inputs import all_vectors
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
+from agents.ppo.batch import RolloutProcessor
+from agents.ppo.correlated_noise import CorrelatedNoise
+from agents.ppo.kl_limits import KLStop, multiply_kl_limits
 from agents.ppo.loss import Loss, make_loss
-from agents.ppo.rollout_processor import Arrays, Experience, RolloutProcessor
-from agents.ppo.update import Tensors, Update
+from agents.ppo.update import Update
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.derived import elements_per_minibatch
@@ -77,7 +75,7 @@ class PPO(Algorithm):
             self._generator,
             config.epochs,
             elements_per_minibatch(config) // reducer.num_learners,
-            make_kl_stop(config),
+            KLStop(config.kl_stop, config.kl_stop_after),
             reducer,
             compiles=not network.convolves,
             reduces_weights=config.reduce_every == "epoch",
@@ -170,8 +168,10 @@ class PPO(Algorithm):
     def _train(self, rollout: Rollout) -> Report:
         progress = tf.cast(self.steps, tf.float32) / float(self._config.steps)
         progress = tf.minimum(progress, 1.0)
-        experience = self._experience(rollout)
-        batch, arrays, estimate = self._processor.process(experience)
+        sample, states, last_observ = _tensors(
+            (self._samples, self._start_states, self._batch_env.observ)
+        )
+        batch, arrays, estimate = self._processor.process(rollout, last_observ, sample, states)
         recompute = estimate if self._config.recompute_advantages else None
         metrics, gradients = self._update.run(batch, progress, recompute)
         if self._average:
@@ -180,10 +180,26 @@ class PPO(Algorithm):
         metrics["losses/explained_variance"] = explained_variance(
             batch.value, batch.target, self._reducer, batch.valid
         )
-        arrays |= self._weights_and_gradients(gradients)
+        weights = _tensors(self.policy.network.trainable_variables())
+        arrays |= {f"weights/{name}": weights[name] for name in weights}
+        arrays |= {f"weight_gradients/{name}": gradients[name] for name in gradients}
         if self._all_states is not self._states:
             _assign(self._all_states, self._reducer.gather(_tensors(self._states)))
-        return Report(metrics, arrays, _nonfinite(experience, metrics))
+        inputs, final_inputs, last_inputs = (
+            self.policy.inputs.convert(observ, critic=True)
+            for observ in (rollout.observ, rollout.final_observ, last_observ)
+        )
+        nonfinite = find_nonfinite(
+            reward=rollout.reward,
+            done=rollout.done,
+            sample=sample,
+            loss=metrics["losses/policy"] + metrics["losses/value"],
+            observ=all_vectors(inputs),
+            final_observ=all_vectors(final_inputs),
+            last_observ=all_vectors(last_inputs),
+            gradient=metrics["losses/gradient_norm"],
+        )
+        return Report(metrics, arrays, nonfinite)
 
     def reset_episode_state(self) -> None:
         """Clears per-episode state after all environments were reset."""
@@ -212,24 +228,6 @@ class PPO(Algorithm):
             algorithm={"generator": self._generator.state},
         )
 
-    def _experience(self, rollout: Rollout) -> Experience:
-        sample, states = _tensors((self._samples, self._start_states))
-        convert = functools.partial(self.policy.inputs.convert, critic=True)
-        return Experience(
-            rollout=rollout,
-            inputs=convert(rollout.observ),
-            final_inputs=convert(rollout.final_observ),
-            last_inputs=convert(_tensors(self._batch_env.observ)),
-            sample=sample,
-            states=states,
-        )
-
-    def _weights_and_gradients(self, gradients: Tensors) -> Arrays:
-        """Arrays for histograms by tag; the gradients are those of the last minibatch."""
-        weights = self.policy.network.trainable_variables()
-        arrays = {f"weights/{name}": tf.convert_to_tensor(weights[name]) for name in weights}
-        return arrays | {f"weight_gradients/{name}": gradients[name] for name in gradients}
-
     def _zero_samples(self) -> NestedTensor:
         """Zeros [T, B, ...] of the shapes and types of the policy's samples."""
         observ = tf.nest.map_structure(tf.zeros_like, self._batch_env.observ)
@@ -238,22 +236,6 @@ class PPO(Algorithm):
         return tf.nest.map_structure(
             lambda leaf: tf.zeros([length, *leaf.shape], leaf.dtype), example
         )
-
-
-def _nonfinite(experience: Experience, metrics: Tensors) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
-    """What is not finite, see `find_nonfinite`."""
-    rollout = experience.rollout
-    terms = ("losses/policy", "losses/value")
-    return find_nonfinite(
-        reward=rollout.reward,
-        done=rollout.done,
-        sample=experience.sample,
-        loss=tf.add_n([metrics[term] for term in terms]),
-        observ=all_vectors(experience.inputs),
-        final_observ=all_vectors(experience.final_inputs),
-        last_observ=all_vectors(experience.last_inputs),
-        gradient=metrics["losses/gradient_norm"],
-    )
 
 
 def _named(**groups: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:

@@ -7,16 +7,14 @@ from typing import NamedTuple, Protocol
 
 import tensorflow as tf
 
-from agents.learning.kl_stop import KLStop, NeverStop
 from agents.learning.optimizers import Optimizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
-from agents.ppo.batch import Batch, Targets
+from agents.ppo.batch import Batch, Tensors
+from agents.ppo.kl_limits import KLStop
 
-Tensors = dict[str, tf.Tensor]
-
-# Estimates advantages and value targets of a batch again (Andrychowicz et al., 2020, arXiv
+# Estimates `advantage`, `target` and `value` of a batch again (Andrychowicz et al., 2020, arXiv
 # 2006.05990, section 3.5).
-Recompute = Callable[[], Targets]
+Recompute = Callable[[], Tensors]
 
 
 class MinibatchLoss(Protocol):
@@ -114,7 +112,7 @@ class Update:
         self._variables, self._optimizers = variables, optimizers
         self._loss, self._generator = loss, generator
         self._epochs, self._minibatch_size = epochs, minibatch_size
-        self._kl_stop, self._reducer = kl_stop or NeverStop(), reducer
+        self._kl_stop, self._reducer = kl_stop or KLStop(), reducer
         self._compiles, self._reduces_weights = compiles, reduces_weights
 
     def run(
@@ -208,13 +206,13 @@ class Update:
         """Trains on epoch after epoch, each with targets of its own; see `_run_all`."""
         size = minibatches.shape[0] // self._epochs
         by_epoch = tf.reshape(minibatches, [self._epochs, size, -1])  # [epochs, N / M, M]
-        given = Targets(batch.advantage, batch.target, batch.value)
+        given = {name: getattr(batch, name) for name in ("advantage", "target", "value")}
 
         def one_epoch(epoch: tf.Tensor, so_far: Position, _: Tensors) -> tuple[object, ...]:
             # The first has those of the batch, which are the same.
             targets = tf.cond(epoch > 0, recompute, lambda: given)
             elements = tf.ensure_shape(tf.gather(by_epoch, epoch), [size, minibatches.shape[1]])
-            task = self._task(batch._replace(**targets._asdict()), elements, progress, epochs=1)
+            task = self._task(batch._replace(**targets), elements, progress, epochs=1)
             end, gradients = self._run_all(task, so_far._replace(index=tf.constant(0)))
             return epoch + 1, end._replace(index=so_far.index + end.index), gradients
 

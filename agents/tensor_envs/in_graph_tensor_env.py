@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from agents.spaces import flatten, pack
 from agents.tensor_envs.tensor_env import TensorEnv, Uniform, fold_in
 from agents.types import NestedTensor, NestedVariable
@@ -75,7 +75,7 @@ class InGraphTensorEnv(InGraphEnv):
         state = tf.nest.map_structure(tf.convert_to_tensor, self._state)
         self._assign(self.observ, self._observe(state))
 
-    def step(self, action: NestedTensor) -> StepResult:
+    def step(self, action: NestedTensor) -> Step:
         """Steps the environments; the results need no unpacking.
 
         Args:
@@ -93,7 +93,7 @@ class InGraphTensorEnv(InGraphEnv):
         self._steps.assign(tf.where(done, tf.zeros_like(after.steps), after.steps))
         state = _select_rows(done, self._initial_state(self._episode_keys()), after.state)
         self._assign(self._state, state)
-        return StepResult(
+        return Step(
             observ=self._observe(state),
             reward=after.reward,
             terminated=after.terminated,

@@ -14,7 +14,7 @@ from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
-from agents.graph.transition import Rollout
+from agents.graph.step import Rollout
 from agents.learning.nonfinite import describe, nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy

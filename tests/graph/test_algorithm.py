@@ -3,7 +3,7 @@ import tensorflow as tf
 
 from agents.graph.algorithm import Actor, Algorithm, Report
 from agents.graph.simulation import simulate
-from agents.graph.transition import Transition
+from agents.graph.step import Step
 from tests.tensor_toys import CountingInGraphEnv
 
 
@@ -23,7 +23,7 @@ def test_an_actor_has_to_implement_perform_only():
 
 def test_the_other_methods_of_an_actor_do_nothing():
     actor, mask = Waiting(), tf.constant([True, False])
-    empty = Transition(*[()] * len(Transition._fields))
+    empty = Step(*[()] * len(Step._fields))
     assert actor.begin_rollout(5) is None
     assert actor.begin_episode(mask) is None
     assert actor.experience(tf.constant(0), empty) is None

@@ -20,7 +20,7 @@ from agents.errors import (
     WorkerDiedError,
 )
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from agents.shared_memory.shared_arrays import aligned_empty
 from agents.vector.batch_env import BatchEnv
 from tests.faulty_toys import CountingVectorEnv, FaultyEnv
@@ -126,7 +126,7 @@ def test_variables_hold_the_last_step(backend):
         np.testing.assert_array_equal(envs.truncated, [False, True])
         np.testing.assert_array_equal(envs.action["turn"], [2, 2])
         np.testing.assert_array_equal(envs.action["force"], np.full((2, 2), 0.5))
-        assert isinstance(result, StepResult) and result.extras == {}
+        assert isinstance(result, Step) and result.extras == {}
         np.testing.assert_array_equal(result.reward, envs.reward)
         np.testing.assert_array_equal(read_counts(result.observ), [2, 11])
         assert (envs.reward.dtype, envs.terminated.dtype) == (tf.float32, tf.bool)

@@ -5,7 +5,7 @@ from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.transition import StepResult
+from agents.graph.step import Step
 from tests.tensor_toys import CountingInGraphEnv, leaf_counts
 from tests.toys import COUNTS, read_counts
 
@@ -52,7 +52,7 @@ def test_simulate_assigns_the_results_of_a_step(mode):
     envs.reset()
     for _ in range(2):
         result = simulate(tf.ones([2], tf.int64))
-    assert isinstance(result, StepResult)
+    assert isinstance(result, Step)
     np.testing.assert_array_equal(read_counts(envs.observ), [2, 0])
     np.testing.assert_array_equal(read_counts(envs.final_observ), [2, 2])
     np.testing.assert_array_equal(envs.action, [1, 1])

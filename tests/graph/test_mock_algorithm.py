@@ -10,7 +10,7 @@ from agents.graph.algorithm import Actor
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import simulate
-from agents.graph.transition import Transition
+from agents.graph.step import Step
 from agents.vector.batch_env import BatchEnv
 from tests.toys import CountingEnv
 
@@ -92,7 +92,7 @@ def test_calls_are_counted():
     actor.begin_episode(tf.constant([True, False, True]))
     actor.begin_episode(tf.constant([True, False, False]))
     actor.end_episode(tf.constant([False, False, True]))
-    actor.experience(tf.constant(0), Transition(*[()] * len(Transition._fields)))
+    actor.experience(tf.constant(0), Step(*[()] * len(Step._fields)))
     np.testing.assert_array_equal(actor.episodes_begun, [2, 0, 1])
     np.testing.assert_array_equal(actor.episodes_ended, [0, 0, 1])
     assert actor.steps == 1

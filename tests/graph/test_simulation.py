@@ -1,19 +1,21 @@
 import functools
 
+import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
+from hypothesis import strategies
+from hypothesis.extra import numpy as hypothesis_numpy
 
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
 from agents.graph.algorithm import Actor
 from agents.graph.mock_algorithm import MockAlgorithm
-from agents.graph.simulation import complete_episodes, simulate
-from agents.graph.transition import Rollout, Transition
+from agents.graph.simulation import _episode_sums, complete_episodes, simulate
+from agents.graph.step import Rollout, Step
 from tests.faulty_toys import FaultyEnv
 from tests.graph.backends import BACKENDS, in_graph
-from tests.graph.test_episode_sums import loop_sums
 from tests.toys import COUNTS, CountingEnv, read_counts, squared_steps
 
 Counter = functools.partial(CountingEnv, reward=squared_steps, stop_action=1)
@@ -30,7 +32,7 @@ class Recorder(Actor):
         self.act, self.calls = act, []
         make = lambda leaf: tf.Variable(tf.zeros([steps, *leaf.shape], leaf.dtype))  # noqa: E731
         results = batch_env._results()
-        fields = Transition(batch_env.observ, batch_env.action, *results[1:])
+        fields = results._replace(observ=batch_env.observ, action=batch_env.action)
         self.memory = tf.nest.map_structure(make, fields)
         self.begun = tf.Variable(tf.zeros([steps, batch_env.num_envs], tf.bool))
         self.ended = tf.Variable(tf.zeros([steps, batch_env.num_envs], tf.bool))
@@ -45,7 +47,7 @@ class Recorder(Actor):
 
     def experience(self, step, transition):
         self.calls.append("experience")
-        assert isinstance(transition, Transition)
+        assert isinstance(transition, Step)
         self.step.assign(step)
         tf.nest.map_structure(
             lambda variable, value: variable.scatter_nd_update([[step]], value[None]),
@@ -255,3 +257,36 @@ def test_rollouts_have_the_structure_of_the_spaces():
         assert set(rollout.observ) == set(COUNTS.spaces)
         assert rollout.observ["pair"][1].shape == [4, 2, 64]
         assert envs.action[1].shape == [2, 3]
+
+
+def loop_sums(reward, done, returns, lengths):
+    returns, lengths = returns.copy(), lengths.copy()
+    all_returns, all_lengths = [], []
+    for step_reward, step_done in zip(reward, done, strict=True):
+        returns, lengths = returns + step_reward, lengths + 1
+        all_returns.append(returns)
+        all_lengths.append(lengths)
+        returns, lengths = np.where(step_done, 0, returns), np.where(step_done, 0, lengths)
+    return np.array(all_returns), np.array(all_lengths), returns, lengths
+
+
+SHAPES = strategies.sampled_from([(1, 1), (5, 1), (1, 4), (20, 3)])  # Each is compiled.
+
+
+@hypothesis.given(SHAPES, strategies.data())
+@hypothesis.settings(deadline=None, max_examples=60)
+def test_episode_sums_equal_a_plain_loop(shape, data):
+    numbers = strategies.integers(-100, 100)
+    reward = data.draw(hypothesis_numpy.arrays(np.float32, shape, elements=numbers))
+    done = data.draw(hypothesis_numpy.arrays(bool, shape))
+    returns = data.draw(hypothesis_numpy.arrays(np.float32, shape[1], elements=numbers))
+    lengths = data.draw(
+        hypothesis_numpy.arrays(np.int32, shape[1], elements=strategies.integers(0, 100))
+    )
+    all_returns, all_lengths, after = _episode_sums(
+        *map(tf.constant, (reward, done, returns, lengths))
+    )
+    for actual, expected in zip(
+        (all_returns, all_lengths, *after), loop_sums(reward, done, returns, lengths), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)

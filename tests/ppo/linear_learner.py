@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
-from agents.learning.kl_stop import make_kl_stop
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.batch import Batch
+from agents.ppo.kl_limits import KLStop
 from agents.ppo.loss import make_loss
 from agents.ppo.update import Update
 from agents.settings.config_file import load_config
@@ -141,7 +141,7 @@ class Learner:
             tf.random.Generator.from_seed(1),
             self.config.epochs,
             minibatch_size,
-            make_kl_stop(self.config),
+            KLStop(self.config.kl_stop, self.config.kl_stop_after),
             reducer,
         )
         self.minibatches = np.stack(

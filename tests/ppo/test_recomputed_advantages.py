@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.ppo.batch import Targets
 from tests.ppo.linear_learner import EPOCHS, Learner, make_problem
 
 
@@ -11,7 +10,12 @@ def recompute(learner):
     weights, batch = learner.network.weights, learner.batch
     value = tf.linalg.matvec(batch.inputs["vector"], weights["value/kernel"])
     value += weights["value/bias"]
-    return Targets(batch.advantage - 0.3 * value, batch.target + 0.1 * value, value)
+    advantage, target = batch.advantage - 0.3 * value, batch.target + 0.1 * value
+    return {"advantage": advantage, "target": target, "value": value}
+
+
+def targets_of(batch):
+    return {name: getattr(batch, name) for name in ("advantage", "target", "value")}
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -29,11 +33,9 @@ def test_every_epoch_has_targets_of_its_own(settings, jit_compile):
     minibatches, batch = learner.minibatches.reshape(EPOCHS, -1, 8), expected.batch
     errors = []
     for epoch in range(EPOCHS):
-        targets = (
-            recompute(expected) if epoch else Targets(batch.advantage, batch.target, batch.value)
-        )
+        targets = recompute(expected) if epoch else targets_of(batch)
         expected.update.shuffle = lambda _, epoch=epoch: tf.constant(minibatches[epoch], tf.int32)
-        report, last = expected.update.run(batch._replace(**targets._asdict()), tf.constant(0.0))
+        report, last = expected.update.run(batch._replace(**targets), tf.constant(0.0))
         errors.append(float(report["losses/value"]))
     for name, weight in expected.network.weights.items():
         np.testing.assert_allclose(learner.network.weights[name], weight, rtol=1e-4, atol=1e-6)
@@ -55,8 +57,6 @@ def test_the_targets_of_the_batch_give_the_usual_update():
     usual, same = Learner(*problem), Learner(*problem)
     usual.run()
     batch = same.batch
-    same.update.run(
-        batch, tf.constant(0.0), lambda: Targets(batch.advantage, batch.target, batch.value)
-    )
+    same.update.run(batch, tf.constant(0.0), lambda: targets_of(batch))
     for name, weight in usual.network.weights.items():
         np.testing.assert_allclose(same.network.weights[name], weight, rtol=1e-5, atol=1e-6)

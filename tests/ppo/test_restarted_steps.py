@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.graph.transition import Rollout
+from agents.graph.step import Rollout
 from agents.policies.policy import Policy
 from agents.policies.sequences import flatten_time
+from agents.ppo.batch import RolloutProcessor
 from agents.ppo.loss import make_loss
-from agents.ppo.rollout_processor import Experience, RolloutProcessor
 from agents.settings.config_file import load_config
 from tests.toys import FORCE, UNBOUNDED
 
@@ -17,7 +17,7 @@ SETTINGS = {"num_envs": B, "rollout_length": T, "minibatch_size": T * B, "layers
 
 
 def make_experience(policy, seed=0):
-    """Random experience; environment 0 is restarted in single steps, environment 1 in two in a row."""
+    """Arguments of `process`; environment 0 is restarted in single steps, environment 1 in two in a row."""
     random = np.random.default_rng(seed)
     observ = random.normal(size=[T + 1, B, 2]).astype(np.float32)
     final_observ = random.normal(size=[T, B, 2]).astype(np.float32)
@@ -41,14 +41,8 @@ def make_experience(policy, seed=0):
         episode_length=tf.ones(done.shape, tf.int32),
         restarted=tf.constant(restarted),
     )
-    return Experience(
-        rollout=rollout,
-        inputs=policy.inputs.convert(rollout.observ),
-        final_inputs=policy.inputs.convert(rollout.final_observ),
-        last_inputs=policy.inputs.convert(tf.constant(observ[-1])),
-        sample=tf.constant(random.normal(size=[T, B, 1]).astype(np.float32)),
-        states=policy.zero_states(B),
-    )
+    sample = tf.constant(random.normal(size=[T, B, 1]).astype(np.float32))
+    return rollout, tf.constant(observ[-1]), sample, policy.zero_states(B)
 
 
 def numpy_advantages(rollout, value, final_value, last_value, reward, config):
@@ -95,9 +89,9 @@ def test_steps_without_an_outcome_are_left_out(recurrent):
     config = load_config("default", **SETTINGS, **settings, normalize_value=True)
     policy = Policy(UNBOUNDED, FORCE, config)
     processor = RolloutProcessor(policy, B, config)
-    experience = make_experience(policy)
-    batch, arrays, _ = processor.process(experience)
-    rollout = tf.nest.map_structure(lambda leaf: leaf.numpy(), experience.rollout)
+    rollout, last_observ, sample, states = make_experience(policy)
+    batch, arrays, _ = processor.process(rollout, last_observ, sample, states)
+    rollout = tf.nest.map_structure(lambda leaf: leaf.numpy(), rollout)
     valid = ~rollout.restarted
     sums = numpy_sums(rollout, config.discount)
     variables = {name: variable.numpy() for name, variable in processor.variables().items()}
@@ -106,10 +100,10 @@ def test_steps_without_an_outcome_are_left_out(recurrent):
     reward = np.clip(rollout.reward / sums.std(), -10, 10)
     value = arrays["rollout/value"].numpy().reshape(T, B)
     if recurrent == "none":
-        network, normalize = policy.network, policy.normalize
-        final_inputs = flatten_time(normalize(experience.final_inputs))
+        network = policy.network
+        final_inputs = flatten_time(policy.preprocess(tf.constant(rollout.final_observ)))
         final_value = network.value(final_inputs, {}).numpy().reshape(T, B)
-        last_value = network.value(normalize(experience.last_inputs), {}).numpy()
+        last_value = network.value(policy.preprocess(last_observ), {}).numpy()
         expected = numpy_advantages(rollout, value, final_value, last_value, reward, config)
         got = arrays["rollout/advantage"].numpy().reshape(T, B)
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
@@ -127,7 +121,7 @@ def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
     config = load_config("default", **SETTINGS, value_clip=value_clip)
     policy = Policy(UNBOUNDED, FORCE, config)
     loss = make_loss(policy.network, config)
-    batch, _, _ = RolloutProcessor(policy, B, config).process(make_experience(policy))
+    batch, _, _ = RolloutProcessor(policy, B, config).process(*make_experience(policy))
     progress = tf.constant(0.0)
 
     def gradients(batch):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.learning.kl_stop import StopBeforeMinibatch
 from agents.learning.optimizers import Optimizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.schedules import Constant
+from agents.ppo.kl_limits import KLStop
 from agents.ppo.update import Update
 from agents.storage.checkpoint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
@@ -308,7 +308,7 @@ def test_learners_average_weights_and_moments_once_an_epoch():
 def test_learners_stop_at_their_mean_divergence(divergences, applies):
     group, losses = LearnerGroup(), [Regression() for _ in divergences]
     updates = [
-        make_update(loss, kl_stop=StopBeforeMinibatch(0.1), reducer=reducer)
+        make_update(loss, kl_stop=KLStop(0.1), reducer=reducer)
         for loss, reducer in zip(losses, group.reducers, strict=True)
     ]
     batches = [make_batch(4, kl=kl) for kl in divergences]

@@ -1,4 +1,4 @@
-"""What flows from environments to algorithms: steps, transitions and rollouts."""
+"""What flows from environments to algorithms: steps and rollouts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import tensorflow as tf
 from agents.types import NestedTensor
 
 
-class StepResult(NamedTuple):
-    """What a batch of environments returns for one step; rollouts have a T in front.
+class Step(NamedTuple):
+    """One step of a batch of environments.
 
     Attributes:
       observ: Structure [B, ...], the next observations: where an episode ended, the first one of
-        the next episode.
+        the next episode. In `Algorithm.experience` the observations that the step started from.
       reward: float32 [B].
       terminated: bool [B], whether the episode ended in a terminal state.
       truncated: bool [B], whether the episode was cut, as by a time limit.
@@ -24,6 +24,7 @@ class StepResult(NamedTuple):
       restarted: bool [B], whether the step has no outcome, because the environment failed and was
         restarted: its episode is truncated, `final_observ` is the observation that the step started
         from, and the reward is 0. () where environments are not restarted.
+      action: Structure [B, ...], as the environments take it; only in `Algorithm.experience`.
     """
 
     observ: NestedTensor
@@ -33,27 +34,7 @@ class StepResult(NamedTuple):
     final_observ: NestedTensor
     extras: dict[str, tf.Tensor]
     restarted: tf.Tensor = ()
-
-
-class Transition(NamedTuple):
-    """One step of all environments, with the observation it started from.
-
-    The observation after the step is the next transition's `observ`. See `StepResult` for the
-    other fields.
-
-    Attributes:
-      observ: Structure [B, ...], the observations that the actions were chosen for.
-      action: Structure [B, ...], as the environments take it.
-    """
-
-    observ: NestedTensor
-    action: NestedTensor
-    reward: tf.Tensor
-    terminated: tf.Tensor
-    truncated: tf.Tensor
-    final_observ: NestedTensor
-    extras: dict[str, tf.Tensor]
-    restarted: tf.Tensor = ()
+    action: NestedTensor = ()
 
 
 class Rollout(NamedTuple):
@@ -69,7 +50,7 @@ class Rollout(NamedTuple):
       extras: float32 [T, B] by info key.
       episode_return: float32 [T, B], sum of the episode's rewards, valid where `done`.
       episode_length: int32 [T, B], steps of the episode, valid where `done`.
-      restarted: bool [T, B], see `StepResult`; such an episode is no whole one.
+      restarted: bool [T, B], see `Step`; such an episode is no whole one.
     """
 
     observ: NestedTensor

@@ -3,14 +3,14 @@ import tensorflow as tf
 
 from agents.graph.algorithm import Actor
 from agents.graph.simulation import simulate
-from agents.graph.transition import Rollout, StepResult, Transition
+from agents.graph.step import Rollout, Step
 from tests.tensor_toys import CountingInGraphEnv, leaf_counts
 
 
 def make_result():
     """The results of one step of two environments."""
     count = tf.constant([3, 4], tf.int64)
-    return StepResult(
+    return Step(
         observ=leaf_counts(count),
         reward=tf.constant([0.5, 1.5]),
         terminated=tf.constant([False, True]),
@@ -20,19 +20,10 @@ def make_result():
     )
 
 
-def test_a_transition_has_the_fields_of_a_step_result_after_its_observation_and_action():
-    assert Transition._fields[:2] == ("observ", "action")
-    assert Transition._fields[2:] == StepResult._fields[1:]
-    result = make_result()
-    transition = Transition(leaf_counts(tf.constant([2, 3], tf.int64)), (), *result[1:])
-    for name in StepResult._fields[1:]:
-        assert getattr(transition, name) is getattr(result, name)
-
-
 def test_graphs_take_and_return_them():
     result = make_result()
     doubled = tf.function(lambda result: result._replace(reward=2 * result.reward))(result)
-    assert isinstance(doubled, StepResult)
+    assert isinstance(doubled, Step)
     np.testing.assert_array_equal(doubled.reward, [1, 3])
     for one, other in zip(tf.nest.flatten(doubled), tf.nest.flatten(result), strict=True):
         assert (one.shape, one.dtype) == (other.shape, other.dtype)
@@ -47,7 +38,8 @@ def test_a_rollout_has_the_documented_shapes_and_types():
             return tf.zeros_like(observ["number"])
 
         def experience(self, step, transition):
-            assert isinstance(transition, Transition)
+            assert isinstance(transition, Step)
+            assert transition.action.shape == [3]
 
     rollout = tf.function(lambda: simulate(envs, Waiting(), 4))()
     assert isinstance(rollout, Rollout)

@@ -1,8 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from agents.learning.kl_limits import multiply_kl_limits
-from agents.learning.kl_stop import NeverStop, StopAfterEpoch, StopBeforeMinibatch, make_kl_stop
+from agents.ppo.kl_limits import KLStop, multiply_kl_limits
 from agents.settings.config_file import load_config
 
 NORM = 7.0
@@ -33,7 +32,7 @@ def test_whether_gradients_are_applied_and_the_update_continues(
     settings, kl, ends_epoch, applied, proceeds, compiled
 ):
     config = multiply_kl_limits(load_config("default", **settings), 4)
-    stop, num_applied = make_kl_stop(config), tf.Variable(0)
+    stop, num_applied = KLStop(config.kl_stop, config.kl_stop_after), tf.Variable(0)
 
     def apply():
         num_applied.assign_add(1)
@@ -51,7 +50,7 @@ def test_whether_gradients_are_applied_and_the_update_continues(
 
 def test_the_end_of_an_epoch_considers_its_mean():
     """A single minibatch that is far from the others neither stops an update nor continues it."""
-    stop = make_kl_stop(load_config("default", **EPOCH))
+    stop = KLStop(0.1, "epoch")
     for kls, expected in [
         ((0.05, 0.12), True),
         ((0.05, 0.16), False),
@@ -65,9 +64,18 @@ def test_the_end_of_an_epoch_considers_its_mean():
         assert bool(proceeds) == expected
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind"),
-    [({}, NeverStop), ({"kl_stop": 0.1}, StopBeforeMinibatch), (EPOCH, StopAfterEpoch)],
-)
-def test_settings_select_the_rule(settings, kind):
-    assert type(make_kl_stop(load_config("default", **settings))) is kind
+@pytest.mark.parametrize("dimensions, factor", [(1, 1), (4, 2), (9, 3)])
+@pytest.mark.parametrize("name, other", [("kl_stop", "kl_target"), ("kl_target", "kl_stop")])
+def test_limits_grow_with_the_root_of_the_dimensions(name, other, dimensions, factor):
+    limits = {"kl_stop": 0.02, "kl_target": 0.003}
+    config = load_config("default", **limits, **{f"multiply_{name}": True})
+    multiplied = multiply_kl_limits(config, dimensions)
+    assert getattr(multiplied, name) == pytest.approx(factor * limits[name])
+    assert getattr(multiplied, other) == limits[other]
+    # Once is enough.
+    assert multiply_kl_limits(multiplied, dimensions) == multiplied
+
+
+def test_limits_of_all_dimensions_stay():
+    config = load_config("default", kl_stop=0.02, kl_target=0.003)
+    assert multiply_kl_limits(config, 9) == config

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.learning.correlated_noise import CorrelatedNoise
+from agents.ppo.correlated_noise import CorrelatedNoise
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.99])
