@@ -1,4 +1,4 @@
-"""What the simulation loop asks of an actor, and the trainer of an algorithm."""
+"""Interfaces of actors, for the simulation loop, and of algorithms, for the trainer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agents.graph.step import Rollout, Step
 from agents.graph.turn import Turn
 from agents.types import NestedTensor
 
-if TYPE_CHECKING:  # Environments in the graph are useful without Keras, too.
+if TYPE_CHECKING:  # Environments in the graph are useful without Keras.
     from agents.policies.policy import Policy
 
 
 class Actor(abc.ABC):
-    """Chooses actions inside of `agents.simulate`; subclass it and override what is needed.
+    """Chooses actions inside of `agents.simulate`; subclass it and override the methods you need.
 
     Masks are bool [B]. All methods are operations of the graph.
 
@@ -45,7 +45,7 @@ class Actor(abc.ABC):
     def experience(self, step: tf.Tensor, transition: Step) -> None:  # noqa: B027 - Optional.
         """Receives the transition [B, ...] of step `step`, int32 [], of the rollout.
 
-        Its `observ` are those that the step started from, and its `action` is set, see `Step`.
+        Its `observ` are the observations before the step, and its `action` is set, see `Step`.
         """
 
     def end_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
@@ -53,7 +53,7 @@ class Actor(abc.ABC):
 
 
 def can_act_in_turns(actor: Actor) -> bool:
-    """Whether an actor can act in turns: what its class says, see `Actor.acts_in_turns`."""
+    """Returns whether an actor's class says `acts_in_turns`, see `Actor`."""
     if type(actor).experience is not Actor.experience:
         return False
     for kind in type(actor).__mro__:
@@ -65,7 +65,7 @@ def can_act_in_turns(actor: Actor) -> bool:
 
 
 class Report(NamedTuple):
-    """What an update reports.
+    """Report of an update.
 
     Attributes:
       scalars: float32 [] by tag, such as `losses/policy`.
@@ -81,7 +81,7 @@ class Report(NamedTuple):
 
 
 class Algorithm(Actor):
-    """Acts in a batch of environments and learns from rollouts; what `agents.train` trains.
+    """Acts in a batch of environments and learns from rollouts, in `agents.train`.
 
     The constructor takes the environments to act in (an `InGraphEnv`) and the configuration.
 
@@ -113,7 +113,7 @@ class Algorithm(Actor):
         """Everything that a checkpoint must hold, by name."""
 
     def acting_variables(self) -> dict[str, tf.Variable]:
-        """Those of `variables()` that acting changes: random numbers and recurrent state.
+        """The part of `variables()` that acting changes: random numbers and recurrent state.
 
         They are copied before every iteration. By default these are all variables.
         """

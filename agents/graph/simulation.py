@@ -71,7 +71,7 @@ def simulate(
 
 
 def complete_episodes(rollout: Rollout) -> tf.Tensor:
-    """Which steps ended an episode by themselves, bool [T, B]: not by a restart of its environment."""
+    """Marks the last steps of complete episodes, bool [T, B], which no restart has cut."""
     if isinstance(rollout.restarted, tuple):
         return rollout.done
     return rollout.done & ~rollout.restarted

@@ -1,4 +1,4 @@
-"""What flows from environments to algorithms: steps and rollouts."""
+"""Steps and rollouts, which flow from environments to algorithms."""
 
 from __future__ import annotations
 

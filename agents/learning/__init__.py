@@ -1,4 +1,4 @@
-"""What any algorithm needs to learn: returns, normalizers, optimizers, schedules."""
+"""Returns, normalizers, optimizers and schedules of any algorithm."""
 
 from agents.runtime.keras_settings import check_keras
 

@@ -71,10 +71,10 @@ def masked_mean(
 
 
 def outcome_mask(restarted: Mask) -> Mask:
-    """Which steps have an outcome, bool [T, B]; () if environments are not restarted."""
+    """Marks steps that have an outcome, bool [T, B]; () if environments are not restarted."""
     return ~restarted if is_mask(restarted) else ()
 
 
 def steps_before(mask: tf.Tensor) -> tf.Tensor:
-    """Which steps are followed by one that is set in a mask, bool [T, B]."""
+    """Marks steps before the steps of a mask, bool [T, B]."""
     return tf.concat([mask[1:], tf.zeros_like(mask[:1])], axis=0)

@@ -37,7 +37,7 @@ def find_nonfinite(
 
     Returns:
       By name (`reward`, `action`, `loss`, and `observ`, `final_observ` and `gradient` if given)
-      what `first_nonfinite` returns.
+      the result of `first_nonfinite`.
     """
     samples = [_as_vectors(tf.cast(leaf, tf.float32)) for leaf in tf.nest.flatten(sample)]
     monitored = {"reward": reward, "action": tf.concat(samples, axis=-1)}  # [T, B], [T, B, A]
@@ -75,7 +75,7 @@ def describe(number: float) -> str:
 
 
 def nonfinite_of_all(found: Found, reducer: Reducer, num_envs: int) -> Found:
-    """Joins what the learners have found, each in its own environments.
+    """Joins the findings of all learners, each in its own environments.
 
     Args:
       found: What `find_nonfinite` returned for this learner.

@@ -23,23 +23,30 @@ class RunningMoments:
     increasing at 2^24.
     """
 
-    def __init__(self, size: int, reducer: Reducer = SINGLE_LEARNER):
-        """Starts without data, for vectors of `size` numbers of all learners."""
-        self._reducer = reducer
+    def __init__(self, size: int):
+        """Starts without data, for vectors of `size` numbers."""
         self.count = tf.Variable(tf.zeros([], tf.float64), trainable=False)
         self.mean = tf.Variable(tf.zeros([size], tf.float64), trainable=False)
         self.squares = tf.Variable(tf.zeros([size], tf.float64), trainable=False)
 
-    def update(self, values: tf.Tensor, valid: Mask = ()) -> None:
-        """Adds a batch of vectors [N, size]; those for which `valid`, bool [N], is set, if given."""
+    def update(
+        self, values: tf.Tensor, valid: Mask = (), reducer: Reducer = SINGLE_LEARNER
+    ) -> None:
+        """Adds a batch of vectors of each learner.
+
+        Args:
+          values: [N, size], of this learner.
+          valid: bool [N], the vectors to add, if not all.
+          reducer: Combines several learners.
+        """
         values = tf.cast(values, tf.float64)
-        num_values = self._reducer.sum(masked_count(values, valid))
-        mean = masked_mean(values, valid, self._reducer, axis=0)  # [size]
+        num_values = reducer.sum(masked_count(values, valid))
+        mean = masked_mean(values, valid, reducer, axis=0)  # [size]
         count = self.count + num_values
         if is_mask(valid):
             count = tf.maximum(count, 1.0)  # All of the first values may be invalid.
         delta = mean - self.mean  # [size]
-        squares = self._reducer.sum(tf.reduce_sum(masked((values - mean) ** 2, valid), axis=0))
+        squares = reducer.sum(tf.reduce_sum(masked((values - mean) ** 2, valid), axis=0))
         squares += delta**2 * self.count * num_values / count
         self.squares.assign_add(squares)
         self.mean.assign_add(delta * num_values / count)
@@ -58,25 +65,17 @@ class RunningMoments:
 class ObservNormalizer:
     """Scales features to mean 0 and standard deviation 1, and clips them."""
 
-    def __init__(
-        self,
-        size: int,
-        clip: float,
-        enabled: bool = True,
-        reducer: Reducer = SINGLE_LEARNER,
-        dtype: tf.DType = tf.float32,
-    ):
+    def __init__(self, size: int, clip: float, enabled: bool = True, dtype: tf.DType = tf.float32):
         """Starts without data: features stay as they are until the first `update`.
 
         Args:
           size: Number of features, O.
           clip: Largest magnitude of normalized features, in standard deviations.
           enabled: Whether to normalize at all.
-          reducer: Combines the statistics of several learners.
           dtype: Type of the features, float32, or float64 for what float32 would round.
         """
         self._clip, self._enabled = clip, enabled
-        self._moments = RunningMoments(size, reducer)
+        self._moments = RunningMoments(size)
         # Derived from the moments, so that acting takes two operations a step and not ten.
         self._shift = tf.Variable(tf.zeros([size], dtype), trainable=False)
         self._scale = tf.Variable(tf.ones([size], dtype), trainable=False)
@@ -89,11 +88,11 @@ class ObservNormalizer:
         scaled = tf.cast((features - shift) * scale, tf.float32)  # [..., O]
         return tf.clip_by_value(scaled, -self._clip, self._clip)
 
-    def update(self, features: tf.Tensor) -> None:
-        """Adds features [N, O] to the statistics."""
+    def update(self, features: tf.Tensor, reducer: Reducer = SINGLE_LEARNER) -> None:
+        """Adds features [N, O] of each learner to the statistics."""
         if not self._enabled:
             return
-        self._moments.update(features)
+        self._moments.update(features, reducer=reducer)
         scale = tf.math.rsqrt(self._moments.variance() + 1e-8)
         self._shift.assign(tf.cast(self._moments.mean, self._shift.dtype))
         self._scale.assign(tf.cast(scale, self._scale.dtype))
@@ -117,44 +116,43 @@ class RewardNormalizer:
     Engstrom et al., "Implementation Matters in Deep Policy Gradients", 2020, arXiv 2005.12729.
     """
 
-    def __init__(
-        self,
-        num_envs: int,
-        discount: float,
-        clip: float,
-        enabled: bool = True,
-        reducer: Reducer = SINGLE_LEARNER,
-    ):
+    def __init__(self, num_envs: int, discount: float, clip: float, enabled: bool = True):
         """Starts without data.
 
         Args:
-          num_envs: Number of environments of this learner, B.
+          num_envs: Number of environments of all learners.
           discount: Discount factor of the return.
           clip: Largest magnitude of normalized rewards.
           enabled: Whether to normalize at all.
-          reducer: Combines the statistics of several learners.
         """
         self._discount, self._clip, self._enabled = discount, clip, enabled
-        self._moments, self._reducer = RunningMoments(1, reducer), reducer
-        self._sums = tf.Variable(tf.zeros([num_envs * reducer.num_learners]), trainable=False)
+        self._moments = RunningMoments(1)
+        self._sums = tf.Variable(tf.zeros([num_envs]), trainable=False)
 
-    def normalize(self, reward: tf.Tensor, done: tf.Tensor, valid: Mask = ()) -> tf.Tensor:
+    def normalize(
+        self,
+        reward: tf.Tensor,
+        done: tf.Tensor,
+        valid: Mask = (),
+        reducer: Reducer = SINGLE_LEARNER,
+    ) -> tf.Tensor:
         """Adds a rollout to the statistics and returns its normalized rewards.
 
         Args:
-          reward: float32 [T, B].
+          reward: float32 [T, B], of this learner.
           done: bool [T, B].
           valid: bool [T, B], the steps whose sums are added, if not all.
+          reducer: Combines the statistics of several learners.
 
         Returns:
           float32 [T, B].
         """
         if not self._enabled:
             return reward
-        before = self._reducer.own(tf.convert_to_tensor(self._sums))  # [B]
+        before = reducer.own(tf.convert_to_tensor(self._sums))  # [B]
         sums, after = discounted_sums(reward, done, before, self._discount)  # [T, B], [B]
-        self._sums.assign(self._reducer.gather(after))
-        self._moments.update(tf.reshape(sums, [-1, 1]), flat_mask(valid))
+        self._sums.assign(reducer.gather(after))
+        self._moments.update(tf.reshape(sums, [-1, 1]), flat_mask(valid), reducer)
         scale = tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32)
         return tf.clip_by_value(reward * scale, -self._clip, self._clip)
 
@@ -177,10 +175,10 @@ class ValueNormalizer:
     "Learning values across many orders of magnitude", arXiv 1602.07714, without preserving outputs.
     """
 
-    def __init__(self, enabled: bool = True, reducer: Reducer = SINGLE_LEARNER):
+    def __init__(self, enabled: bool = True):
         """Starts without data: values stay as they are until the first `update`."""
         self._enabled = enabled
-        self._moments = RunningMoments(1, reducer)
+        self._moments = RunningMoments(1)
 
     def normalize(self, value: tf.Tensor) -> tf.Tensor:
         """Normalizes values or value targets, float32 [...]."""
@@ -194,10 +192,12 @@ class ValueNormalizer:
             return value
         return value * self._deviation() + self._mean()
 
-    def update(self, targets: tf.Tensor, valid: Mask = ()) -> None:
-        """Adds value targets [...] to the statistics; if given, those of the mask, bool [...]."""
+    def update(
+        self, targets: tf.Tensor, valid: Mask = (), reducer: Reducer = SINGLE_LEARNER
+    ) -> None:
+        """Adds value targets [...] of each learner; if given, those of the mask, bool [...]."""
         if self._enabled:
-            self._moments.update(tf.reshape(targets, [-1, 1]), flat_mask(valid))
+            self._moments.update(tf.reshape(targets, [-1, 1]), flat_mask(valid), reducer)
 
     def statistics(self) -> dict[str, tf.Tensor]:
         """Mean and standard deviation, [1] each; none if not enabled."""

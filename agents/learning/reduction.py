@@ -1,4 +1,4 @@
-"""What several learners agree on: averages and sums of tensors over all of them."""
+"""Reductions over several learners: averages, sums and joined tensors."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Reducer:
         return tf.split(tensor, self.num_learners, axis)[self.rank]
 
     def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
-        """Assigns variables the values that those of learner 0 have, by name."""
+        """Assigns variables the values of learner 0's variables, by name."""
 
     def raising(self) -> contextlib.AbstractContextManager[None]:
-        """Context that raises what has failed in a reduction, instead of TensorFlow's error."""
+        """Context that raises a reduction's own exception instead of TensorFlow's."""
         return contextlib.nullcontext()
 
 
@@ -60,7 +60,7 @@ SINGLE_LEARNER = Reducer()
 
 
 def pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """All elements of tensors one after another, [size]: what takes one reduction."""
+    """All elements of tensors one after another, [size], for a single reduction."""
     return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 

@@ -6,8 +6,6 @@ Morales-Brotons et al., "Exponential Moving Average of Weights in Deep Learning"
 
 from __future__ import annotations
 
-from typing import Any
-
 import tensorflow as tf
 
 from agents.policies.policy import Policy
@@ -51,11 +49,6 @@ class AveragedPolicy:
         """The state that a checkpoint holds, by name."""
         variables = averaged_variables(self.policy)
         return {**variables, f"{_PREFIX}/count": self._count}
-
-
-def make_average(decay: float, *policy_arguments: Any) -> AveragedPolicy | None:
-    """Makes an average of policies with these arguments of `Policy`; None for a decay of 0."""
-    return AveragedPolicy(Policy(*policy_arguments), decay) if decay else None
 
 
 def averaged_variables(policy: Policy) -> dict[str, tf.Variable]:

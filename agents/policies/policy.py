@@ -36,7 +36,6 @@ class Policy:
         action_space: Space,
         config: Config,
         generator: tf.random.Generator | None = None,
-        reducer: Reducer = SINGLE_LEARNER,
     ):
         """Creates networks with initial weights, and a normalizer without data.
 
@@ -45,7 +44,6 @@ class Policy:
           action_space: Space of one environment's actions.
           config: The experiment's settings.
           generator: Samples actions; by default one that the configuration seeds.
-          reducer: Combines the normalizer's statistics of several learners.
 
         Raises:
           UnsupportedSpaceError: There is no network or action distribution for a space.
@@ -62,7 +60,7 @@ class Policy:
 
         def normalizer(size: int, dtype: tf.DType) -> ObservNormalizer:
             enabled = config.normalize_observ and size > 0
-            return ObservNormalizer(size, config.observ_clip, enabled, reducer, dtype)
+            return ObservNormalizer(size, config.observ_clip, enabled, dtype)
 
         (size,) = self.inputs.shapes.get("vector", (0,))
         self.observ_normalizer = normalizer(size, self.inputs.dtype)
@@ -123,11 +121,11 @@ class Policy:
             }
         return {**inputs, **normalized}
 
-    def update_normalizers(self, inputs: NetworkInputs) -> None:
-        """Adds the vectors of inputs [N, O] to the normalizers' statistics."""
+    def update_normalizers(self, inputs: NetworkInputs, reducer: Reducer = SINGLE_LEARNER) -> None:
+        """Adds the vectors of inputs [N, O] of each learner to the normalizers' statistics."""
         for name, normalizer in self._normalizers.items():
             if name in inputs:
-                normalizer.update(inputs[name])
+                normalizer.update(inputs[name], reducer)
 
     def assign(self, other: Policy) -> None:
         """Takes over the weights and statistics of a policy of the same configuration."""

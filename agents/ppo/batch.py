@@ -62,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class RolloutProcessor:
-    """Turns rollouts into batches, and keeps what follows from them for the next ones.
+    """Turns rollouts into batches; keeps normalizers and the value function's recurrent state.
 
     Attributes:
       value_states: Recurrent state of the value function before the next rollout, variables
@@ -83,12 +83,13 @@ class RolloutProcessor:
         """
         self._policy, self._network, self._config = policy, policy.network, config
         self._reducer = reducer
+        num_envs *= reducer.num_learners
         self._reward_normalizer = RewardNormalizer(
-            num_envs, config.discount, config.reward_clip, config.normalize_reward, reducer
+            num_envs, config.discount, config.reward_clip, config.normalize_reward
         )
-        self._value_normalizer = ValueNormalizer(config.normalize_value, reducer)
+        self._value_normalizer = ValueNormalizer(config.normalize_value)
         self._length = sequence_length(config) if self._network.recurrent else 0
-        zero_states = self._network.zero_states(num_envs * reducer.num_learners)
+        zero_states = self._network.zero_states(num_envs)
         self.value_states = {
             name: tuple(tf.Variable(zeros, trainable=False) for zeros in state)
             for name, state in zero_states.items()
@@ -124,11 +125,13 @@ class RolloutProcessor:
         parameters, policy_states = network.policies(inputs, states, is_first)
         distribution = network.distribution(parameters, inputs)
         old_log_prob = distribution.log_prob(sample)  # [T, B]
-        policy.update_normalizers(flatten_time(observed))
+        policy.update_normalizers(flatten_time(observed), self._reducer)
         inputs = policy.normalize(observed)  # [T, B, ...]
 
         start_states = {**tf.nest.map_structure(self._own, self.value_states), **states}  # [B, U]
-        reward = self._reward_normalizer.normalize(rollout.reward, done, valid)  # [T, B]
+        reward = self._reward_normalizer.normalize(
+            rollout.reward, done, valid, self._reducer
+        )  # [T, B]
 
         def estimate() -> tuple[tf.Tensor, tf.Tensor, States, States]:
             """Values and advantages [T, B], and recurrent states of the value function.
@@ -158,7 +161,7 @@ class RolloutProcessor:
         for name, variables in self.value_states.items():
             for variable, part in zip(variables, last_states[name], strict=True):
                 variable.assign(self._reducer.gather(part))
-        self._value_normalizer.update(target, valid)
+        self._value_normalizer.update(target, valid, self._reducer)
 
         def targets(value: tf.Tensor, advantage: tf.Tensor) -> Tensors:
             """Fields of the batch that depend on the value function, [T, B]."""

@@ -16,7 +16,7 @@ ApplyGradients = Callable[[], tf.Tensor]
 
 
 class KLStop:
-    """Stops an update whose policy has moved too far from the one that acted.
+    """Stops an update whose policy has moved too far from the policy that acted.
 
     After `minibatch` it stops at the first minibatch whose KL divergence exceeds the threshold,
     without applying it, as Stable-Baselines3 does for `target_kl`, with a threshold of 1.5 times

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -14,7 +13,7 @@ from agents.learning.schedules import Constant, make_schedule
 from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
 from agents.ppo.batch import Batch
-from agents.ppo.penalties import KLPenalty, Penalty
+from agents.ppo.penalties import KLPenalty
 from agents.settings.config import Config
 
 
@@ -29,28 +28,22 @@ class Loss:
 
     scalars: tuple[str, ...] = ("policy", "value", "entropy", "approx_kl", "clip_fraction")
 
-    def __init__(
-        self,
-        network: ActorCritic,
-        config: Config,
-        clip_ratio: Constant,
-        entropy_coef: Constant,
-        penalties: Sequence[Penalty],
-        reducer: Reducer = SINGLE_LEARNER,
-    ):
-        """Combines the terms.
+    def __init__(self, network: ActorCritic, config: Config, reducer: Reducer = SINGLE_LEARNER):
+        """Combines the terms that the settings describe.
 
         Args:
           network: Evaluates minibatches.
           config: The experiment's settings.
-          clip_ratio: Schedule of the clipping range.
-          entropy_coef: Schedule of the entropy bonus.
-          penalties: Further terms.
-          reducer: Combines the advantages' moments of several learners.
+          reducer: Combines the advantages' moments of several learners, and their KL divergences.
         """
         self.network, self.config, self._reducer = network, config, reducer
-        self._clip_ratio, self._entropy_coef = clip_ratio, entropy_coef
-        self._penalties = penalties
+        self._clip_ratio = make_schedule(config.clip_ratio_schedule, config.clip_ratio)
+        self._entropy_coef = make_schedule(config.entropy_coef_schedule, config.entropy_coef)
+        self._penalties: list[KLPenalty] = []
+        if config.objective != "clip":
+            self._penalties.append(KLPenalty(network, config, reducer))
+        if config.objective == "kl":
+            self._clip_ratio = Constant(math.inf)
 
     def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
         """The advantages of all minibatches, standardized if the configuration says so.
@@ -142,22 +135,3 @@ class Loss:
         for penalty in self._penalties:
             variables |= penalty.variables()
         return variables
-
-
-def make_loss(
-    network: ActorCritic,
-    config: Config,
-    reducer: Reducer = SINGLE_LEARNER,
-    loss_class: type[Loss] = Loss,
-) -> Loss:
-    """The loss that the configuration describes, of `Loss` or a subclass."""
-    clip_ratio = make_schedule(config.clip_ratio_schedule, config.clip_ratio)
-    penalties = [] if config.objective == "clip" else [KLPenalty(network, config, reducer)]
-    return loss_class(
-        network,
-        config,
-        Constant(math.inf) if config.objective == "kl" else clip_ratio,
-        make_schedule(config.entropy_coef_schedule, config.entropy_coef),
-        penalties,
-        reducer,
-    )

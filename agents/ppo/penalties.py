@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
@@ -12,19 +10,6 @@ from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
 from agents.ppo.batch import Batch
 from agents.settings.config import Config
-
-
-class Penalty(Protocol):
-    """A term of the loss that adapts after every update."""
-
-    def loss(self, minibatch: Batch, policy: Distribution) -> tf.Tensor:
-        """The penalty of the trained policy's distributions [M], float []."""
-
-    def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Adapts to the finished update; returns metrics by tag."""
-
-    def variables(self) -> dict[str, tf.Variable]:
-        """The state that a checkpoint holds, by name."""
 
 
 class KLPenalty:
@@ -40,7 +25,7 @@ class KLPenalty:
         self._penalty = tf.Variable(config.kl_init_penalty, trainable=False)
 
     def loss(self, minibatch: Batch, policy: Distribution) -> tf.Tensor:
-        """See `Penalty`."""
+        """The penalty of the trained policy's distributions [M], float []."""
         config, penalty = self._config, tf.convert_to_tensor(self._penalty)
         cutoff = config.kl_cutoff_factor * config.kl_target
         kl = self._kl(minibatch, policy)

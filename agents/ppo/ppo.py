@@ -15,14 +15,14 @@ from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import explained_variance
-from agents.policies.averaged_policy import make_average
+from agents.policies.averaged_policy import AveragedPolicy
 from agents.policies.inputs import all_vectors
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.ppo.batch import RolloutProcessor
 from agents.ppo.correlated_noise import CorrelatedNoise
 from agents.ppo.kl_limits import KLStop, multiply_kl_limits
-from agents.ppo.loss import Loss, make_loss
+from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -52,7 +52,7 @@ class PPO(Algorithm):
         Args:
           batch_env: The environments of this learner, B of them.
           config: The experiment's settings, for the environments and minibatches of all learners.
-          reducer: Combines what several learners have to agree on.
+          reducer: Combines several learners.
 
         Raises:
           UnsupportedSpaceError: There is no network or action distribution for a space.
@@ -62,12 +62,14 @@ class PPO(Algorithm):
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
         spaces = batch_env.observation_space, batch_env.action_space
-        arguments = *spaces, config, self._generator, reducer
-        self.policy = Policy(*arguments)
-        self._average = make_average(config.average_decay, *arguments)
+        self.policy = Policy(*spaces, config, self._generator)
+        self._average: AveragedPolicy | None = None
+        if config.average_decay:
+            average = Policy(*spaces, config, self._generator)
+            self._average = AveragedPolicy(average, config.average_decay)
         network = self.policy.network
         self._processor = RolloutProcessor(self.policy, batch_env.num_envs, config, reducer)
-        self._loss = make_loss(network, config, reducer, self.loss_class)
+        self._loss = self.loss_class(network, config, reducer)
         self._update = Update(
             network.trainable_variables(),
             make_optimizers(network.trainable_variables(), config),
@@ -220,7 +222,7 @@ class PPO(Algorithm):
         return {**policies, **processor, **learning, **self.acting_variables()}
 
     def acting_variables(self) -> dict[str, tf.Variable]:
-        """Those that acting changes: the generator, correlated noise, and recurrent state."""
+        """The generator, correlated noise and recurrent state, see `Algorithm`."""
         states = tf.nest.flatten(self._all_states)
         return _named(
             noise=self._correlated_noise.variables(),

@@ -4,29 +4,7 @@ import tensorflow as tf
 from agents.graph.algorithm import Actor
 from agents.graph.simulation import simulate
 from agents.graph.step import Rollout, Step
-from tests.tensor_toys import CountingInGraphEnv, leaf_counts
-
-
-def make_result():
-    """The results of one step of two environments."""
-    count = tf.constant([3, 4], tf.int64)
-    return Step(
-        observ=leaf_counts(count),
-        reward=tf.constant([0.5, 1.5]),
-        terminated=tf.constant([False, True]),
-        truncated=tf.constant([False, False]),
-        final_observ=leaf_counts(count + 1),
-        extras={"speed": tf.constant([np.nan, 1.0])},
-    )
-
-
-def test_graphs_take_and_return_them():
-    result = make_result()
-    doubled = tf.function(lambda result: result._replace(reward=2 * result.reward))(result)
-    assert isinstance(doubled, Step)
-    np.testing.assert_array_equal(doubled.reward, [1, 3])
-    for one, other in zip(tf.nest.flatten(doubled), tf.nest.flatten(result), strict=True):
-        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+from tests.tensor_toys import CountingInGraphEnv
 
 
 def test_a_rollout_has_the_documented_shapes_and_types():

@@ -181,11 +181,11 @@ def assert_equal_state(*normalizers):
 def test_moments_of_two_learners_are_numpys_of_the_whole():
     data = np.random.default_rng(0).normal([3, -70], [2, 9], size=[3, 2, 5, 2])
     group = LearnerGroup()
-    learners = [RunningMoments(2, reducer) for reducer in group.reducers]
+    learners, (first, second) = [RunningMoments(2) for _ in range(2)], group.reducers
     for halves in data:  # Of the batch of each learner, [5, 2].
         group.run(
-            lambda: learners[0].update(tf.constant(halves[0])),  # noqa: B023 - Called here.
-            lambda: learners[1].update(tf.constant(halves[1])),  # noqa: B023
+            lambda: learners[0].update(tf.constant(halves[0]), (), first),  # noqa: B023 - Called here.
+            lambda: learners[1].update(tf.constant(halves[1]), (), second),  # noqa: B023
         )
     whole = data.reshape(-1, 2)
     for moments in learners:
@@ -200,26 +200,25 @@ def test_normalizers_of_two_learners_equal_those_of_one():
     reward = random.normal(size=[8, 4]).astype(np.float32)  # [T, B]
     done = random.random([8, 4]) < 0.3
 
-    def normalize(num_envs, rows, **reducer):
+    def normalize(rows, **reducer):
         """Normalized features, rewards and values of some environments, and the normalizers."""
-        observ = ObservNormalizer(2, 5.0, **reducer)
-        rewards = RewardNormalizer(num_envs, 0.9, 5.0, **reducer)
-        values = ValueNormalizer(**reducer)
-        observ.update(tf.reshape(features[:, rows], [-1, 2]))
-        values.update(tf.constant(10 * reward[:, rows]))
+        observ, rewards = ObservNormalizer(2, 5.0), RewardNormalizer(4, 0.9, 5.0)
+        values = ValueNormalizer()
+        observ.update(tf.reshape(features[:, rows], [-1, 2]), **reducer)
+        values.update(tf.constant(10 * reward[:, rows]), **reducer)
         results = [
             observ.normalize(tf.constant(features[:, rows])),
-            rewards.normalize(tf.constant(reward[:, rows]), tf.constant(done[:, rows])),
+            rewards.normalize(tf.constant(reward[:, rows]), tf.constant(done[:, rows]), **reducer),
             values.normalize(tf.constant(reward[:, rows])),
         ]
         return results, (observ, rewards, values)
 
     group = LearnerGroup()
     halves = group.run(
-        lambda: normalize(2, slice(0, 2), reducer=group.reducers[0]),
-        lambda: normalize(2, slice(2, 4), reducer=group.reducers[1]),
+        lambda: normalize(slice(0, 2), reducer=group.reducers[0]),
+        lambda: normalize(slice(2, 4), reducer=group.reducers[1]),
     )
-    expected, (observ, rewards, values) = normalize(4, slice(None))
+    expected, (observ, rewards, values) = normalize(slice(None))
     for index, result in enumerate(expected):
         both = np.concatenate([half[0][index] for half in halves], axis=1)
         np.testing.assert_allclose(both, result, rtol=1e-5, atol=1e-6)

@@ -2,7 +2,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.policies.averaged_policy import AveragedPolicy, averaged_variables, make_average
+from agents.policies.averaged_policy import AveragedPolicy, averaged_variables
 from agents.policies.policy import Policy
 from agents.settings.config_file import load_config
 
@@ -48,9 +48,3 @@ def test_names_in_checkpoints():
     names = {f"averaged/{name}" for name in average.policy.variables()}
     assert set(averaged_variables(average.policy)) == names
     assert set(average.variables()) == names | {"averaged/count"}
-
-
-def test_without_decay_there_is_no_average():
-    arguments = BOX, BOX, load_config("default")
-    assert make_average(0.0, *arguments) is None
-    assert isinstance(make_average(0.9, *arguments), AveragedPolicy)

@@ -7,7 +7,7 @@ from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.batch import Batch
 from agents.ppo.kl_limits import KLStop
-from agents.ppo.loss import make_loss
+from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.settings.config_file import load_config
 
@@ -133,7 +133,7 @@ class Learner:
         settings = {"learning_rate": 0.01, "max_gradient_norm": 0.0, "value_coef": 0.7, **settings}
         self.config = load_config("default", **{**sizes, "epochs": EPOCHS, **settings})
         self.network, self.batch = LinearNetwork(weights), as_batch(arrays)
-        self.loss = make_loss(self.network, self.config, reducer)
+        self.loss = Loss(self.network, self.config, reducer)
         self.update = Update(
             self.network.variables(),
             make_optimizers(self.network.variables(), self.config),

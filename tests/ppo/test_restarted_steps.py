@@ -8,7 +8,7 @@ from agents.graph.step import Rollout
 from agents.policies.policy import Policy
 from agents.policies.sequences import flatten_time
 from agents.ppo.batch import RolloutProcessor
-from agents.ppo.loss import make_loss
+from agents.ppo.loss import Loss
 from agents.settings.config_file import load_config
 from tests.toys import FORCE, UNBOUNDED
 
@@ -120,7 +120,7 @@ def test_steps_without_an_outcome_are_left_out(recurrent):
 def test_the_loss_does_not_depend_on_what_has_no_outcome(value_clip):
     config = load_config("default", **SETTINGS, value_clip=value_clip)
     policy = Policy(UNBOUNDED, FORCE, config)
-    loss = make_loss(policy.network, config)
+    loss = Loss(policy.network, config)
     batch, _, _ = RolloutProcessor(policy, B, config).process(*make_experience(policy))
     progress = tf.constant(0.0)
 

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from agents.learning.reduction import SINGLE_LEARNER
-from agents.ppo.batch import RolloutProcessor
 from agents.storage.checkpoint import fingerprint
 from tests.ppo.agent import Agent
 from tests.ppo.linear_learner import EPOCHS, Learner, N, make_problem
@@ -200,17 +199,3 @@ def test_an_iteration_in_a_plain_graph_equals_a_compiled_one():
         node.op for function in graph.as_graph_def().library.function for node in function.node_def
     }
     assert "PyFunc" in ops or "PyFunc" in {node.op for node in graph.as_graph_def().node}
-
-
-def test_every_part_gets_the_reducer():
-    agent = make_agent(2, ITERATIONS["feed-forward"], PlainGraphReducer())
-    reducer, ppo = agent.ppo._reducer, agent.ppo
-    assert isinstance(reducer, PlainGraphReducer)
-    assert isinstance(ppo._processor, RolloutProcessor)
-    moments = [
-        ppo.policy.observ_normalizer._moments,
-        ppo._processor._reward_normalizer._moments,
-        ppo._processor._value_normalizer._moments,
-    ]
-    for part in (*moments, ppo._loss, *ppo._loss._penalties, ppo._update):
-        assert part._reducer is reducer
