@@ -13,7 +13,7 @@ from agents.settings.config import Config
 from agents.settings.consistency import ALGORITHMS
 from agents.settings.entry_points import call, load_function
 
-# Creates an algorithm for B environments to learn from; one of several learners gets a `Reducer`, too.
+# Creates an algorithm for B environments to learn from. One of several learners gets a `Reducer`.
 AlgorithmFactory = Callable[..., Algorithm]
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from agents import stop_signals
 from agents.errors import NonFiniteError
-from agents.graph.algorithm import Actor
+from agents.graph.algorithm import Actor, Algorithm
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.turn import Turn
@@ -22,6 +22,7 @@ from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.runtime.graph_calls import GraphCalls
 from agents.types import NestedTensor
+from agents.vector.restarts import Restart
 
 STEPS_PER_CALL = 50
 LONGEST_EPISODE = 100_000
@@ -56,7 +57,7 @@ class Scores:
 
 
 class Episodes(NamedTuple):
-    """What a graph call returns of its steps, T of N environments; see `Rollout`.
+    """Episodes in the steps of a graph call, T of N environments; see `Rollout`.
 
     Attributes:
       done: bool [T, N], the ends of complete episodes.
@@ -168,6 +169,67 @@ class Evaluation:
             stacklevel=3,
         )
         return Scores(returns, lengths)
+
+
+class Evaluations:
+    """Evaluations of an algorithm's policies, and the best score so far.
+
+    There are two policies where the algorithm has one with averaged weights.
+    """
+
+    def __init__(self, envs: InGraphEnv | None, algorithm: Algorithm, seeds: np.ndarray):
+        """Starts without a score.
+
+        Args:
+          envs: Environments, one per episode; None for a learner that does not evaluate.
+          algorithm: Has the policies.
+          seeds: Seeds of the episodes, int64 [N], the same in every evaluation.
+        """
+        self._num_episodes = len(seeds)
+        policies = {"eval/": algorithm.policy, "eval/averaged_": algorithm.averaged_policy}
+        # By the prefix of their tags.
+        self._evaluations = {
+            prefix: Evaluation(envs, policy, seeds)
+            for prefix, policy in policies.items()
+            if policy and envs
+        }
+        # Below every score, and finite as all that checkpoints hold.
+        self._best = tf.Variable(np.finfo(np.float64).min, dtype=tf.float64, trainable=False)
+        self._best_before = float(self._best)
+
+    def run(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
+        """Evaluates: scalars by tag, and whether the policy's mean return is the best so far."""
+        scalars: dict[str, float] = {}
+        for prefix, evaluation in self._evaluations.items():
+            scalars |= evaluation.run(progress).scalars(prefix)
+        scalars["eval/episodes"] = float(self._num_episodes)
+        is_best = scalars["eval/return_mean"] > float(self._best)
+        if is_best:
+            self._best_before = float(self._best)
+            self._best.assign(scalars["eval/return_mean"])
+        return scalars, is_best
+
+    @property
+    def has_best(self) -> bool:
+        """Whether an evaluation was the best so far."""
+        return bool(float(self._best) > np.finfo(np.float64).min)
+
+    def forget_best(self) -> None:
+        """Resets the best score: earlier scores are of other episodes."""
+        self._best.assign(np.finfo(np.float64).min)
+
+    def revoke_best(self) -> None:
+        """Takes back the best score so far, whose checkpoint could not be saved."""
+        self._best.assign(self._best_before)
+
+    def take_restarts(self) -> list[Restart]:
+        """Returns the restarts of the environments since the last call."""
+        taken = (evaluation.envs.take_restarts() for evaluation in self._evaluations.values())
+        return [restart for restarts in taken for restart in restarts]
+
+    def variables(self) -> dict[str, tf.Variable]:
+        """The best score, by its name in checkpoints."""
+        return {"run/best": self._best}
 
 
 class PolicyActor(Actor):

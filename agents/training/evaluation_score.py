@@ -1,4 +1,4 @@
-"""What training yields: the score of an evaluation, and what it belongs to."""
+"""The score of an evaluation, which training yields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationScore(float):
-    """The mean return of an evaluation: a number that knows more.
+    """The mean return of an evaluation: a float with metadata.
 
     Attributes:
       step: Environment steps that were learned from before.

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from agents.errors import NonFiniteError
 from agents.graph.algorithm import Report
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.step import Rollout
-from agents.learning.nonfinite import describe, nonfinite_of_all
+from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
 from agents.runtime.graph_calls import GraphCalls
@@ -24,21 +22,42 @@ from agents.settings.config import Config
 from agents.tracking.episode_statistics import EpisodeStatistics
 from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
-from agents.training.evaluation import Evaluation, Progress, ignore_progress
-from agents.training.iteration import Iteration
+from agents.training.evaluation import Evaluations
+from agents.training.finite_updates import FiniteUpdates
 from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
 
-# Causes before consequences.
-MONITORED = ("observ", "final_observ", "reward", "action", "loss", "gradient")
+
+class Iteration(NamedTuple):
+    """Results of an iteration, of the environments of all learners.
+
+    Attributes:
+      done: bool [T, B], whether a step ended an episode; not where the environment was restarted.
+      episode_return: float32 [T, B], valid where `done`.
+      episode_length: int32 [T, B], valid where `done`.
+      extras: float32 [T, B] by info key.
+      report: The algorithm's report.
+      is_finite: bool [], whether everything that the algorithm monitors is finite.
+      collected: float64 [], when the last rollout was complete, in seconds since 1970; 0 in compiled
+        programs, which have no clock.
+    """
+
+    done: tf.Tensor
+    episode_return: tf.Tensor
+    episode_length: tf.Tensor
+    extras: dict[str, tf.Tensor]
+    report: Report
+    is_finite: tf.Tensor
+    collected: tf.Tensor
 
 
 class Learner:
     """A training run, apart from its files.
 
     Attributes:
+      evaluations: Evaluations of its policy.
       rate: Environment steps per second since the last report.
-      time_shares: What the time since the last report went to.
+      time_shares: Wall-clock breakdown since the last report.
     """
 
     def __init__(
@@ -65,13 +84,15 @@ class Learner:
         self._algorithm = make_algorithm(self._envs, config, *several)
         policy = self._algorithm.policy
         self._graph_calls = GraphCalls(policy.network.convolves)
-        self._evaluations = self._make_evaluations(to_graph(eval_envs)) if eval_envs else {}
-        self._skips_nonfinite = config.on_nonfinite == "skip"
-        # Since this process started: updates that were dropped, and restarts that were taken.
-        self._skipped = self._num_restarts = 0
-        # Below every score, and finite as all that checkpoints hold.
-        self._best = tf.Variable(np.finfo(np.float64).min, dtype=tf.float64, trainable=False)
-        self._best_before = float(self._best)
+        self.evaluations = Evaluations(
+            to_graph(eval_envs) if eval_envs else None,
+            self._algorithm,
+            self._seeds.many("evaluation", config.eval_episodes),
+        )
+        self._updates = FiniteUpdates(
+            self._algorithm, config.num_envs, skips=config.on_nonfinite == "skip"
+        )
+        self._num_restarts = 0  # Since this process started.
         # One program, in which nothing is told apart, unless learners communicate in it.
         self._is_one_program = self._envs.compiles and reducer.compiles
         self._graph_call = tf.function(
@@ -97,7 +118,7 @@ class Learner:
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
-        return {**self._algorithm.variables(), "run/best": self._best}
+        return {**self._algorithm.variables(), **self.evaluations.variables()}
 
     def begin_episodes(self) -> None:
         """Resets all environments, with seeds that depend only on the run's seed and the step.
@@ -133,9 +154,9 @@ class Learner:
         ):
             self._results: Iteration = self._graph_call()
         seconds = time.perf_counter() - start
-        self._share_out(seconds, now, self._envs.seconds - in_environments)
-        self._check_finite()
         results = self._results
+        self._share_out(seconds, now, self._envs.seconds - in_environments)
+        self._updates.check(results.report, results.is_finite, self._step_before)
         self._episodes.add(
             results.done.numpy(),
             results.episode_return.numpy(),
@@ -174,38 +195,11 @@ class Learner:
         crossed = step // interval > (step - self._steps_per_iteration) // interval
         return crossed or step >= self._config.steps
 
-    def evaluate(self, progress: Progress = ignore_progress) -> tuple[dict[str, float], bool]:
-        """Evaluates the policy: scalars by tag, and whether its mean return is the best so far."""
-        scalars: dict[str, float] = {}
-        for prefix, evaluation in self._evaluations.items():
-            scalars |= evaluation.run(progress).scalars(prefix)
-        scalars["eval/episodes"] = float(self._config.eval_episodes)
-        is_best = scalars["eval/return_mean"] > float(self._best)
-        if is_best:
-            self._best_before = float(self._best)
-            self._best.assign(scalars["eval/return_mean"])
-        return scalars, is_best
-
     def take_restarts(self) -> list[Restart]:
         """Returns the restarts of training and evaluation environments since the last call."""
-        restarts = self._envs.take_restarts()
-        for evaluation in self._evaluations.values():
-            restarts += evaluation.envs.take_restarts()
+        restarts = self._envs.take_restarts() + self.evaluations.take_restarts()
         self._num_restarts += len(restarts)
         return restarts
-
-    @property
-    def has_best(self) -> bool:
-        """Whether an evaluation was the best so far."""
-        return bool(float(self._best) > np.finfo(np.float64).min)
-
-    def forget_best(self) -> None:
-        """Starts over with best scores, as those so far are of other episodes."""
-        self._best.assign(np.finfo(np.float64).min)
-
-    def revoke_best(self) -> None:
-        """Takes back the best score so far, whose checkpoint could not be saved."""
-        self._best.assign(self._best_before)
 
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""
@@ -213,8 +207,8 @@ class Learner:
         scalars = {tag: float(value) for tag, value in metrics.items()}
         scalars.update(self._episodes.scalars())
         scalars["perf/steps_per_second"] = self.rate
-        if self._skips_nonfinite:
-            scalars["perf/skipped_updates"] = float(self._skipped)
+        if self._updates.skips:
+            scalars["perf/skipped_updates"] = float(self._updates.num_skipped)
         if self._config.env_restarts.limit:
             scalars["perf/env_restarts"] = float(self._num_restarts)
         self._seconds, self._steps = 0.0, 0
@@ -226,36 +220,20 @@ class Learner:
         return {tag: array.numpy() for tag, array in arrays.items()}
 
     def _collect_and_learn(self) -> Iteration:
-        rollout = self._collect()
+        rollout: Rollout = self._collect()
         collected = tf.zeros([], tf.float64)
         if not self._is_one_program:
             with tf.control_dependencies(tf.nest.flatten(rollout)):
                 collected = tf.timestamp()
             with tf.control_dependencies([collected]):  # An executor with threads learns after it.
                 rollout = tf.nest.map_structure(tf.identity, rollout)
-        return self._learn(rollout)._replace(collected=collected)
-
-    def _make_evaluations(self, envs: InGraphEnv) -> dict[str, Evaluation]:
-        """By the prefix of their tags: of the policy, and of the averaged one where there is one."""
-        seeds = self._seeds.many("evaluation", self._config.eval_episodes)
-        policies = {"eval/": self.policy, "eval/averaged_": self._algorithm.averaged_policy}
-        return {
-            prefix: Evaluation(envs, policy, seeds) for prefix, policy in policies.items() if policy
-        }
-
-    def _learn(self, rollout: Rollout) -> Iteration:
-        before = self._values() if self._skips_nonfinite else {}
+        before = self._updates.copies()
         report = self._algorithm.train(rollout)
         report = report._replace(
             scalars=self._reducer.mean(report.scalars),
             nonfinite=nonfinite_of_all(report.nonfinite, self._reducer, self._envs.num_envs),
         )
-        is_finite = tf.reduce_all([index < 0 for _, index in report.nonfinite.values()])  # []
-        if self._skips_nonfinite:
-            is_finite = self._undo_nonfinite(before, is_finite)
-        return self._results_of(rollout, report, is_finite)
-
-    def _results_of(self, rollout: Rollout, report: Report, is_finite: tf.Tensor) -> Iteration:
+        is_finite = self._updates.undo_nonfinite(before, report)
         done, episode_return, episode_length, extras = self._reducer.gather(
             (
                 complete_episodes(rollout),
@@ -272,7 +250,7 @@ class Learner:
             extras=extras,
             report=report,
             is_finite=is_finite,
-            collected=tf.zeros([], tf.float64),
+            collected=collected,
         )
 
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
@@ -285,65 +263,7 @@ class Learner:
         self.time_shares.add("acting", collecting - in_environments)
         self.time_shares.add("learning", seconds - collecting)
 
-    def _values(self) -> dict[str, tf.Tensor]:
-        """Copies of the variables that learning changes by name, without the count of steps."""
-        variables = self._algorithm.variables()
-        return {
-            name: tf.identity(variable)
-            for name, variable in variables.items()
-            if variable is not self._algorithm.steps
-        }
-
-    def _undo_nonfinite(self, before: dict[str, tf.Tensor], is_finite: tf.Tensor) -> tf.Tensor:
-        """Assigns variables their values before an update, unless all is finite; returns whether it is.
-
-        Args:
-          before: Values by name.
-          is_finite: bool [], whether everything that the algorithm monitors is finite.
-        """
-        variables = self._algorithm.variables()
-        # The last minibatch may ruin weights without a loss that shows it.
-        is_finite &= _are_finite(variables.values())
-        for name, value in before.items():
-            variables[name].assign(tf.where(is_finite, variables[name], value))
-        return is_finite
-
-    def _check_finite(self) -> None:
-        if bool(self._results.is_finite):
-            return
-        message = self._describe_nonfinite()
-        if not self._skips_nonfinite:
-            raise NonFiniteError(message)
-        self._skipped += 1
-        if self._skipped & (self._skipped - 1) == 0:  # The first, second, fourth, eighth, ...
-            warnings.warn(
-                f"{message} The update was skipped, number {self._skipped} so far.", stacklevel=2
-            )
-
-    def _describe_nonfinite(self) -> str:
-        """Returns which number is not finite and where: the first one that caused the others."""
-        nonfinite = self._results.report.nonfinite
-        for name in MONITORED:
-            number, index = nonfinite.get(name, (0.0, -1))
-            if int(index) < 0:
-                continue
-            if name in ("loss", "gradient"):
-                what = "loss" if name == "loss" else "gradient of the loss"
-                return f"The {what} is {float(number)} in the update at step {self.step:,}."
-            step, env = divmod(int(index), self._config.num_envs)
-            return (
-                f"The {name} of environment {env} is {describe(float(number))} at step {step} of the rollout that "
-                f"began at step {self._step_before:,}."
-            )
-        return f"A weight is NaN or infinite after the update at step {self.step:,}."
-
 
 def to_graph(envs: VectorEnv | InGraphEnv, info_keys: tuple[str, ...] = ()) -> InGraphEnv:
-    """Environments in the graph; those that are there already are returned as they are."""
+    """Environments in the graph; an `InGraphEnv` is returned as it is."""
     return envs if isinstance(envs, InGraphEnv) else InGraphBatchEnv(envs, info_keys)
-
-
-def _are_finite(variables: Iterable[tf.Variable]) -> tf.Tensor:
-    """Whether all numbers of floating point variables are finite, bool []."""
-    floats = [variable for variable in variables if variable.dtype.is_floating]
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(variable)) for variable in floats])

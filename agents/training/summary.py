@@ -18,7 +18,7 @@ _STEP_BYTES = 16
 
 
 def summarize(config: Config, observation_space: Space, action_space: Space) -> list[str]:
-    """Returns lines that describe what would be trained, and how much memory that takes.
+    """Returns lines that describe an experiment and the memory that it takes.
 
     Args:
       config: The experiment.

@@ -53,7 +53,7 @@ def training_loop(
       train_envs: Environments to learn from; of several learners, the chief's part.
       eval_envs: Environments to evaluate in, one per episode.
       command: The command that trains, to record in the run.
-      trackers: Receive the metrics, too.
+      trackers: Further receivers of the metrics.
       on_start: Called once training can begin, after all that a UsageError may refuse.
       reducer: Combines this learner, the chief, with the others; see `agents.training.following`.
 
@@ -100,13 +100,13 @@ def training_loop(
 
         def evaluate() -> EvaluationScore:
             with final.section(), learner.time_shares.measuring("evaluation"):
-                score, is_best = learner.evaluate(
+                score, is_best = learner.evaluations.run(
                     console.evaluation(learner.step, config.eval_episodes)
                 )
             metrics.scalars(learner.step, score)
             console.evaluated(learner.step, learner.rate, score)
             if is_best and not save(best=True):
-                learner.revoke_best()
+                learner.evaluations.revoke_best()
             return EvaluationScore(score, learner.step, is_best, run.path, make_policy)
 
         def save(best: bool = False) -> bool:
@@ -144,14 +144,16 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     checkpoints.load(required=True)
     say(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)
     if run.load_config().reset_options != config.reset_options:
-        learner.forget_best()
+        learner.evaluations.forget_best()
         checkpoints.save(learner.step)  # Before the new options are written: it may be killed.
-    if learner.has_best and not any(file.is_best for file in find_files(run.checkpoints)):
+    if learner.evaluations.has_best and not any(
+        file.is_best for file in find_files(run.checkpoints)
+    ):
         warnings.warn(
             f"the best checkpoint of {run.path} was lost: the next evaluation is the best again",
             stacklevel=2,
         )
-        learner.forget_best()
+        learner.evaluations.forget_best()
     return True
 
 
@@ -169,7 +171,7 @@ def _logged_steps(run: RunDirectory, step: int) -> tuple[int, int]:
 def _describe(
     config: Config, run: RunDirectory, learner: Learner, metrics: Metrics, command: str
 ) -> None:
-    """Writes what is trained: spaces, command, settings, and the policy's graph."""
+    """Writes spaces, command, settings, and the policy's graph."""
     with contextlib.suppress(OSError):  # A full disk: others can do without.
         save_spaces(run.spaces_file, *learner.spaces)
         if command:
@@ -199,7 +201,7 @@ def _draw(
 
 
 def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -> None:
-    """Writes what is due after an iteration, and any restarts of environments."""
+    """Writes the metrics that are due after an iteration, and restarts of environments."""
     step, due = learner.step, learner.due
     console.move(step)
     metrics.restarts(step, learner.take_restarts())

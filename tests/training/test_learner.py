@@ -90,9 +90,9 @@ def test_evaluation_changes_nothing_but_the_best_score(learner):
         "samples": learner._algorithm._samples,
         "observ": learner._envs.observ["speed"],
     }
-    first, _ = learner.evaluate()
+    first, _ = learner.evaluations.run()
     before = fingerprint(everything)
-    second, is_best = learner.evaluate()
+    second, is_best = learner.evaluations.run()
     assert fingerprint(everything) == before
     assert first == second
     assert not is_best
@@ -105,10 +105,10 @@ def test_evaluation_changes_nothing_but_the_best_score(learner):
 def test_the_best_score_is_kept(learner):
     best = learner.variables()["run/best"]
     best.assign(-np.inf)
-    score, is_best = learner.evaluate()
+    score, is_best = learner.evaluations.run()
     assert is_best and float(best) == score["eval/return_mean"]
     best.assign(100.0)
-    assert not learner.evaluate()[1]
+    assert not learner.evaluations.run()[1]
     assert float(best) == 100
 
 
@@ -230,7 +230,7 @@ learner = make_learner(lambda: make_random_env(IMAGE), network="nature")
 print("learning", flush=True)
 learner.iterate()
 print("evaluating", flush=True)
-learner.evaluate()
+learner.evaluations.run()
 """
     environment = {**os.environ, "ONEDNN_VERBOSE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     del environment["TF_ENABLE_ONEDNN_OPTS"]  # Set by this process at its import of agents.
@@ -270,7 +270,7 @@ def test_averaged_weights_are_evaluated_too():
     learner = make_learner(make_random_env, average_decay=0.5)
     for _ in range(3):
         learner.iterate()
-    scalars, _ = learner.evaluate()
+    scalars, _ = learner.evaluations.run()
     assert scalars["eval/episodes"] == 3
     assert np.isfinite(scalars["eval/averaged_return_mean"])
     weights = {name: variable.numpy() for name, variable in learner.variables().items()}

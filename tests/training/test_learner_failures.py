@@ -136,12 +136,12 @@ def _overflow(apply, gradients, progress):
 def test_evaluations_of_nonfinite_policies_and_episodes_raise():
     learner = make_learner(lambda: make_tensor_env(fault_at=2, fault_row=1))
     with pytest.raises(NonFiniteError, match="reward of evaluation environment 1 is nan in step 1"):
-        learner.evaluate()
+        learner.evaluations.run()
     weights = learner.variables()["network/policy/output/kernel"]
     finite = weights.numpy()
     weights.assign(np.where(np.arange(finite.size).reshape(finite.shape) == 0, np.nan, finite))
     with pytest.raises(NonFiniteError, match="policy's network/policy/output/kernel is NaN"):
-        learner.evaluate()
+        learner.evaluations.run()
 
 
 def test_an_exception_of_an_environment_is_raised_with_its_index(faulty):

@@ -75,10 +75,10 @@ def test_an_evaluation_scores_the_same_episodes_after_restarts(recurrent):
         )
         if any(countdowns):
             with pytest.warns(UserWarning, match="restart number"):
-                scores.append(learner.evaluate()[0])
+                scores.append(learner.evaluations.run()[0])
             assert len(learner.take_restarts()) == 2
         else:
-            scores.append(learner.evaluate()[0])
+            scores.append(learner.evaluations.run()[0])
     assert scores[0] == scores[1]
 
 

@@ -53,7 +53,7 @@ def train(make_env, iterations=40, **settings):
 
 
 def score(learner):
-    return learner.evaluate()[0]["eval/return_mean"]
+    return learner.evaluations.run()[0]["eval/return_mean"]
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1000, 1000), (3, 3.02)])
