@@ -81,20 +81,20 @@ def _check_sizes(config: Config) -> None:
 
 
 def _check_environments(config: Config) -> None:
-    backend = f"environments with env_backend '{config.env_backend}'"
     if config.wait_for < 1 and config.env_backend != "process":
         _refuse(
-            f"wait_for: {backend} make each step together, got {config.wait_for}\n"
+            f"wait_for: environments with env_backend '{config.env_backend}' make each step together, "
+            f"got {config.wait_for}\n"
             "expected env_backend process, or wait_for 1"
         )
     if config.env_restarts.limit and config.env_backend not in PYTHON_BACKENDS:
         _refuse(
-            f"env_restarts: {backend} can't be restarted\n"
+            f"env_restarts: environments with env_backend '{config.env_backend}' can't be restarted\n"
             "expected env_backend process, hybrid or inline, or a limit of 0"
         )
     if config.reset_options and config.env_backend not in PYTHON_BACKENDS:
         _refuse(
-            f"reset_options: {backend} take none\n"
+            f"reset_options: environments with env_backend '{config.env_backend}' take none\n"
             "expected env_backend process, hybrid or inline, or no reset_options"
         )
 

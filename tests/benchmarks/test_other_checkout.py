@@ -58,9 +58,6 @@ def test_trainings_of_two_checkouts_are_compared(make_tree):
 def test_a_commit_is_checked_out_for_as_long_as_it_is_needed():
     with checked_out("HEAD") as tree:
         assert (tree / "agents" / "presets" / "pendulum.yaml").is_file()
-        assert (
-            tree.name in (ROOT / ".git").joinpath("logs", "HEAD").read_text() or len(tree.name) > 6
-        )
     assert not tree.exists()
 
 
