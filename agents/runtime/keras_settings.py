@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _VALUES = {
     "floatx": ("float32", "float16", "float64"),
     "image_data_format": ("channels_last", "channels_first"),
+    "nnx_enabled": (False,),  # For JAX only.
 }
 
 # Keras' counters of default names, which it keeps for each thread.
@@ -119,7 +120,7 @@ def _chosen_backend() -> tuple[PlainData, str]:
         value = settings.get(name, values[0])
         if value not in values:
             raise UsageError(
-                f"expected {' or '.join(values)} for {name} in Keras' settings {path}, got {value!r}"
+                f"expected {' or '.join(map(str, values))} for {name} in Keras' settings {path}, got {value!r}"
             )
     if not isinstance(settings.get("epsilon", 1e-7), float):
         raise UsageError(f"expected a float for epsilon in Keras' settings {path}")

@@ -33,6 +33,7 @@ REFUSED = [
     ({"floatx": "bfloat16"}, None, "expected float32 or .*, got 'bfloat16'"),
     ({"image_data_format": 1}, None, "expected channels_last or .*, got 1"),
     ({"epsilon": 1}, None, "expected a float for epsilon in .*keras.json"),
+    ({"nnx_enabled": True}, None, "expected False for nnx_enabled in .*keras.json, got True"),
     ([], None, "expected a JSON object in .*keras.json, got \\[\\]"),
 ]
 ACCEPTED = [
