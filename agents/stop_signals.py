@@ -103,17 +103,6 @@ def is_stopping() -> bool:
     return bool(requested or _is_taken)
 
 
-def request(signum: int) -> None:
-    """Stops this process like a signal, unless it is stopping; for learners on other machines.
-
-    A signal to all machines may reach this one before or later: it is not a second one.
-    """
-    global _may_repeat
-    if not is_stopping() and not _may_repeat:
-        _may_repeat = _is_handling
-        os.kill(os.getpid(), signum)
-
-
 def take() -> None:
     """Takes the request, so that cleaning up is not interrupted; for the main thread."""
     global requested, _is_taken
@@ -137,6 +126,18 @@ def graph_call() -> Iterator[None]:
         if requested:
             raise StopRequested(requested) from error
         raise
+
+
+@contextlib.contextmanager
+def postponed() -> Iterator[None]:
+    """A section that the first signal does not interrupt; it stops the next section instead."""
+    global _postpones, _postponed, requested
+    _postpones = _is_handling
+    try:
+        yield
+    finally:
+        _postpones = False
+        requested, _postponed = requested or _postponed, 0
 
 
 @contextlib.contextmanager
@@ -165,7 +166,7 @@ def handling(announcement: str) -> Iterator[None]:
     Args:
       announcement: What the first signal does, such as "training stops".
     """
-    global requested, _is_handling, _is_taken, _may_repeat
+    global requested, _is_handling, _is_taken
     if _is_handling or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,22 +195,18 @@ def handling(announcement: str) -> Iterator[None]:
         thread.join(1)
         received.close()
         os.close(stderr)
-        requested, _is_handling, _is_taken, _may_repeat = 0, False, False, False
+        requested, _is_handling, _is_taken = 0, False, False
 
 
 def _receive(received: socket.socket, stderr: int, announcement: str) -> None:
     """Requests a stop at the first signal and ends the process at the second; in a thread."""
-    global requested, _may_repeat
     first, first_time = 0, 0.0
     while number := received.recv(1):
         signum, now = number[0], time.monotonic()
         if signum not in SIGNALS or is_echo(signum, first, now - first_time):
             continue
-        if first and not _may_repeat:
-            os._exit(128 + first)
         if first:
-            _may_repeat = False
-            continue
+            os._exit(128 + first)
         first, first_time = signum, now
         _handle(signum, None)
         clear = "\r\x1b[K" if os.isatty(stderr) else ""  # The progress bar.
@@ -221,8 +218,11 @@ def _receive(received: socket.socket, stderr: int, announcement: str) -> None:
 
 def _handle(signum: int, frame: FrameType | None) -> None:
     """Python's handler, in the main thread; without a frame, in the thread that receives."""
-    global requested
+    global requested, _postponed
     if _is_taken:
+        return
+    if _postpones:
+        _postponed = _postponed or signum
         return
     requested = requested or signum
     if _may_raise and frame is not None:
@@ -232,4 +232,4 @@ def _handle(signum: int, frame: FrameType | None) -> None:
 _is_handling = False
 _is_taken = False
 _may_raise = False
-_may_repeat = False  # Whether one more signal belongs to the first, see `request`.
+_postpones, _postponed = False, 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from agents.distributed.exchange import Exchange
+from agents.distributed.shared_exchange import SharedExchange
 
 
 class Exchanged(NamedTuple):
@@ -25,47 +25,35 @@ class Exchanged(NamedTuple):
     seconds: float = 0.0
 
 
-class WatchedExchange(Exchange):
-    """Passes calls to another exchange, and measures them.
+class WatchedExchange:
+    """Passes calls to an exchange, and measures them.
 
     Attributes:
-      num_calls: See `Exchange`.
       sums: The calls of `sum`: all sums and means of the graph.
       gathers: The calls of `gather`.
     """
 
-    def __init__(self, exchange: Exchange):
+    def __init__(self, exchange: SharedExchange):
         """Wraps an exchange; `broadcast` is not measured, as no iteration needs it."""
         self._exchange = exchange
+        self.broadcast = exchange.broadcast
         self.clear()
 
     def clear(self) -> None:
         """Forgets all calls so far."""
         self.sums, self.gathers = Exchanged(), Exchanged()
 
-    def sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
-        num_bytes = sum(array.nbytes for array in arrays)
-        result, self.sums = _measure(self.sums, num_bytes, lambda: self._exchange.sum(arrays))
+    def sum(self, array: np.ndarray) -> np.ndarray:
+        """See `SharedExchange`."""
+        result, self.sums = _measure(self.sums, array.nbytes, lambda: self._exchange.sum(array))
         return result
 
     def gather(self, data: np.ndarray) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
+        """See `SharedExchange`."""
         result, self.gathers = _measure(
             self.gathers, data.nbytes, lambda: self._exchange.gather(data)
         )
         return result
-
-    def broadcast(self, data: np.ndarray) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
-        return self._exchange.broadcast(data)
-
-    def close(self) -> None:
-        """See `Exchange`."""
-        self._exchange.close()
 
 
 def _measure(

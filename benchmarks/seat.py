@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from agents.distributed.cluster import Address, listen
-from agents.distributed.group import Group
-from agents.distributed.rendezvous import Place
+from agents.distributed.cluster import Cluster
 from agents.processes.reaper import guard
+from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
 
-LOOPBACK = "127.0.0.1"
+if TYPE_CHECKING:
+    from agents.distributed.team_reducer import TeamReducer
 
 
 class Seat(NamedTuple):
-    """Where a learner sits, and how it finds the others.
+    """The number of a learner, and how it finds the others.
 
     Attributes:
       rank: Its number.
       num_learners: How many there are.
-      transport: How they exchange arrays.
-      hosts: Addresses of the interfaces that they listen at.
-      relay_hosts: Addresses of the interfaces that neighbors in the ring reach them by.
-      ports: Ports at both.
-      key: What all of them know, as hexadecimal digits.
+      addresses: Addresses of all for TensorFlow's collective operations; empty for none.
       memory: Path of the memory that they share; empty for none.
       core: The processor that this one runs on; -1 for all.
     """
 
     rank: int
     num_learners: int
-    transport: str
-    hosts: list[str]
-    relay_hosts: list[str]
-    ports: list[int]
-    key: str
+    addresses: list[str]
     memory: str
     core: int
 
@@ -47,20 +37,21 @@ class Seat(NamedTuple):
         if self.core >= 0:
             os.sched_setaffinity(0, {self.core})
 
-    @contextlib.contextmanager
-    def group(self, config: Config) -> Iterator[Group]:
-        """Waits for the other learners; tells them how this one ends."""
-        own = Address(self.hosts[self.rank], self.ports[self.rank])
-        place = Place(
-            rank=self.rank,
-            num_learners=self.num_learners,
-            chief=Address(self.hosts[0], self.ports[0]),
-            host=self.relay_hosts[self.rank],
-            key=bytes.fromhex(self.key),
-            listener=listen(own).detach(),
-            memory=os.open(self.memory, os.O_RDWR) if self.memory else None,
-        )
-        group = Group(place, config)
-        with contextlib.ExitStack() as stack:
-            stack.push(lambda kind, error, trace: group.leave(error))
-            yield group
+    def make_reducer(self, config: Config) -> TeamReducer:
+        """Starts TensorFlow; joins the other learners."""
+        cluster = Cluster(self.rank, self.num_learners, tuple(self.addresses))
+        if self.memory:
+            start_tensorflow(config.threads)
+            from agents.distributed.shared_reducer import SharedReducer
+
+            return SharedReducer(cluster._replace(memory=os.open(self.memory, os.O_RDWR)))
+
+        def join() -> None:
+            from agents.distributed import collective_reducer
+
+            collective_reducer.join(cluster, config.start_timeout)
+
+        start_tensorflow(config.threads, join=join)
+        from agents.distributed.collective_reducer import CollectiveReducer
+
+        return CollectiveReducer(cluster, config)

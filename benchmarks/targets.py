@@ -98,6 +98,5 @@ TARGETS = (
     Target("goals", "Pendulum-v1/tf/to -200", "median", AT_MOST, 9, 7),
     Target("goals", "HalfCheetah-v5/process/1M steps", "median", AT_MOST, 90, 80),
     Target("distributed", "nature/weak", "ratio_1 learner", AT_LEAST, 0.95, None),
-    Target("distributed", "reductions/learners/2", "ratio_ring", AT_LEAST, 3, None),
     Target("distributed", "reductions/learners/2", "ratio_TensorFlow", AT_LEAST, 3, None),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,13 +15,13 @@ from agents.shared_memory.shared_block import create_anonymous_file
 from benchmarks.case import Contestant
 from benchmarks.contestant import Measurement
 from benchmarks.machine import cores
-from benchmarks.relay import Link, Relay
 from benchmarks.runner import ContestantProcess
-from benchmarks.seat import LOOPBACK, Seat
+from benchmarks.seat import Seat
 
-# How learners exchange arrays: not at all; through shared memory; in a ring of TCP connections; in
-# a ring whose connections pass relays; in a ring of TensorFlow's.
-APART, MEMORY, RING, RELAYS, TENSORFLOW = "apart", "memory", "ring", "relays", "TensorFlow"
+# How learners reduce arrays: not at all; in shared memory; by TensorFlow's collective operations.
+APART, MEMORY, TENSORFLOW = "apart", "memory", "TensorFlow"
+
+_LOOPBACK = "127.0.0.1"
 
 T = TypeVar("T")
 
@@ -50,14 +49,9 @@ class Team:
         Raises:
           ContestantError: A learner failed.
         """
-        self._relays: list[Relay] = []
         self._processes: list[ContestantProcess] = []
         with contextlib.ExitStack() as stack:
             seats = _seats(stack, num_learners, transport, own_cores)
-            if transport == RELAYS:
-                for rank, port in enumerate(seats[0].ports):
-                    ends = (seats[0].relay_hosts[rank], port), (seats[0].hosts[rank], port)
-                    self._relays.append(stack.enter_context(contextlib.closing(Relay(*ends))))
             self._pool = stack.enter_context(ThreadPoolExecutor(num_learners))
             stack.callback(lambda: self._each(ContestantProcess.close))
             for seat in seats:
@@ -70,11 +64,6 @@ class Team:
     def measure(self, seconds: float) -> list[Measurement]:
         """Lets all learners measure at the same time, and returns what each did."""
         return self._each(lambda process: process.measure(seconds))
-
-    def set_link(self, link: Link) -> None:
-        """Chooses the network that the relays imitate."""
-        for relay in self._relays:
-            relay.link = link
 
     def close(self) -> None:
         """Ends the processes."""
@@ -92,17 +81,11 @@ def _seats(
         descriptor = create_anonymous_file(shared_bytes(num_learners))
         stack.callback(os.close, descriptor)
         memory = f"/proc/{os.getpid()}/fd/{descriptor}"
-    is_relayed = transport == RELAYS
+    ports = free_ports(num_learners) if transport == TENSORFLOW else []
     seat = Seat(
         rank=0,
         num_learners=num_learners,
-        transport=transport,
-        hosts=[f"127.0.1.{rank + 1}" if is_relayed else LOOPBACK for rank in range(num_learners)],
-        relay_hosts=[
-            f"127.0.2.{rank + 1}" if is_relayed else LOOPBACK for rank in range(num_learners)
-        ],
-        ports=free_ports(num_learners),
-        key=secrets.token_hex(16),
+        addresses=[f"{_LOOPBACK}:{port}" for port in ports],
         memory=memory,
         core=-1,
     )
@@ -115,5 +98,5 @@ def _seats(
 def free_ports(count: int) -> list[int]:
     """Returns ports that no program listens at just now."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(count)]
+        sockets = [stack.enter_context(socket.create_server((_LOOPBACK, 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]

@@ -37,8 +37,7 @@ METHODS = {"listen", "bind", "create_server"}  # Of sockets, whatever their name
 
 # File and call: reason.
 EXCEPTIONS = {
-    ("agents/distributed/cluster.py", ".create_server("): "Of learners, at the given interface.",
-    ("benchmarks/relay.py", ".create_server("): "Between learners, at the given interface.",
+    ("agents/launchers/ray_cluster.py", ".create_server("): "To find a free port of a node.",
     ("benchmarks/team.py", ".create_server("): "To find free ports of the loopback interface.",
     ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
     (

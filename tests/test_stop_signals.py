@@ -18,19 +18,14 @@ SIGNALS = pytest.mark.parametrize("signum", stop_signals.SIGNALS)
 
 # A main thread that waits for a lock stays there while its handlers do not raise.
 STUCK = """
-    import signal, sys, threading
+    import sys, threading
     from agents import stop_signals
-    from agents.stop_signals import graph_call, handling, request
+    from agents.stop_signals import graph_call, handling
 
     stop_signals._ECHO_SECONDS = float(sys.argv[1])
 
-    def pass_on():
-        for line in sys.stdin:
-            request(signal.SIGTERM)
-
     lock = threading.Lock()
     lock.acquire()
-    threading.Thread(target=pass_on, daemon=True).start()
     with handling("it stops"), graph_call():
         print("ready", flush=True)
         lock.acquire()
@@ -48,7 +43,6 @@ def start_stuck():
     def start(echo_seconds=0.05):
         process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(STUCK), str(echo_seconds)],
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -155,22 +149,21 @@ def test_an_echo_is_no_second_signal(first, second, echo_seconds, start_stuck):
     assert process.poll() is None
 
 
-@pytest.mark.parametrize("order", ["r", "rs", "sr", "rrs", "rsr", "rss", "srs"])
-def test_a_request_and_a_signal_are_one(order, start_stuck):
-    """As where the learners of several machines are signalled: the others pass theirs on."""
-    process = start_stuck()
-    for each in order:
-        if each == "s":
-            process.send_signal(signal.SIGTERM)
-        else:
-            process.stdin.write("stop\n")
-            process.stdin.flush()
-        time.sleep(0.1)
-    assert process.stderr.readline().startswith("Received SIGTERM")
-    if order.count("s") < 2:
-        assert process.poll() is None
-    else:
-        assert process.wait(60) == 128 + signal.SIGTERM
+@SIGNALS
+def test_postponed_signals_stop_the_next_section(signum):
+    """Several learners leave between two iterations."""
+    done = []
+    with pytest.raises(StopRequested) as raised, handling("it stops"):
+        with graph_call():
+            with stop_signals.postponed():
+                kill(signum)
+                time.sleep(0.5)
+                check()
+                done.append("the section")
+            assert stop_signals.requested == signum
+        with graph_call():
+            done.append("the next section")
+    assert raised.value.signum == signum and done == ["the section"]
 
 
 def test_handlers_descriptors_and_threads_are_as_before_afterwards():

@@ -1,4 +1,4 @@
-"""Which learners there are, and where: what a scheduler says in `TF_CONFIG`."""
+"""The learners of a run, and where they are: as `TF_CONFIG` says, or Slurm."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import ipaddress
 import json
 import re
 import socket
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.derived import elements_per_minibatch, sequence_length
+from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import PlainData
+
+# The first port of learners that Slurm starts.
+_SLURM_PORTS = 12_000
 
 # The kinds of tasks in `TF_CONFIG` that learn; the others have no place here.
 _KINDS = ("chief", "worker")
@@ -24,8 +29,8 @@ class Address(NamedTuple):
     """Where a learner listens.
 
     Attributes:
-      host: Name or IP address of the network interface.
-      port: TCP port; 0 for any that is free.
+      host: Name or IP address.
+      port: TCP port.
     """
 
     host: str
@@ -37,15 +42,23 @@ class Address(NamedTuple):
 
 
 class Cluster(NamedTuple):
-    """The learners of a run.
+    """The learners of a run, and the number of this one.
 
     Attributes:
-      addresses: Of all learners, by rank; the chief's is the first.
-      rank: Which of them this is.
+      rank: Number of this learner; 0 is the chief.
+      num_learners: Number of learners.
+      addresses: `host:port` of all learners by rank; none on one machine.
+      memory: Descriptor of memory that the learners of one machine share.
     """
 
-    addresses: tuple[Address, ...]
     rank: int
+    num_learners: int
+    addresses: tuple[str, ...] = ()
+    memory: int | None = None
+
+    def host(self, rank: int) -> str:
+        """Name or IP address of a learner's machine."""
+        return parse_address(self.addresses[rank]).host if self.addresses else "127.0.0.1"
 
 
 def read_cluster(tf_config: str) -> Cluster:
@@ -72,7 +85,8 @@ def read_cluster(tf_config: str) -> Cluster:
         listed = [one for name in _KINDS for one in addresses[name]]
         if len(set(listed)) < len(listed):
             raise ValueError("two tasks have the same address")
-        return Cluster(tuple(listed), listed.index(addresses[kind][index]))
+        rank = listed.index(addresses[kind][index])
+        return Cluster(rank, len(listed), tuple(map(str, listed)))
     except KeyError as error:
         problem = f"{error} is missing"
     except (AttributeError, RecursionError, TypeError):
@@ -101,28 +115,65 @@ def parse_address(text: PlainData) -> Address:
     raise ValueError(f"{text!r} is no host:port")
 
 
-def listen(address: Address) -> socket.socket:
-    """Returns a socket that listens at an address, and at no other interface.
+def read_slurm(variables: Mapping[str, str]) -> Cluster:
+    """Reads what `srun` sets for each task of a job's step; imports TensorFlow.
 
     Raises:
-      UsageError: This machine has no such interface, or the port is taken.
+      UsageError: It is incomplete.
     """
     try:
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
-        family = min(one[0] for one in found)  # IPv4 if a name stands for both.
-        return socket.create_server(address, family=family, backlog=1024)
-    except OSError as error:
+        # Jobs that share a node have ports of their own.
+        port = _SLURM_PORTS + 64 * (int(variables["SLURM_JOB_ID"]) % 300)
+        own = Address(variables["SLURMD_NODENAME"], port + int(variables["SLURM_LOCALID"]))
+        with quiet_tensorflow():
+            import tensorflow as tf
+
+            num_tasks = int(variables["SLURM_STEP_NUM_TASKS"])
+            resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
+                # Slurm names the GPUs of a task itself, in CUDA_VISIBLE_DEVICES.
+                port_base=port,
+                gpus_per_node=num_tasks,
+                gpus_per_task=1,
+                auto_set_gpu=False,
+            )
+            addresses = resolver.cluster_spec().job_tasks("worker")
+        # The resolver sorts the nodes by name, unlike Slurm's numbers of tasks.
+        return Cluster(addresses.index(str(own)), len(addresses), tuple(addresses))
+    except (KeyError, RuntimeError, ValueError) as error:
         raise UsageError(
-            f"can't listen at {address}: {error.strerror or error}\n"
-            "expected an address of this machine, and a port that no other program has"
+            f"SLURM_STEP_NUM_TASKS: srun has started several tasks, but {error}\n"
+            "expected the variables that srun sets, or one task with --ntasks=1"
         ) from None
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach an interface, by its name or address."""
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+def scheduler_of(variables: Mapping[str, str]) -> str:
+    """Name of what starts the learners of several machines; empty for a command without."""
+    if variables.get("TF_CONFIG"):
+        return "TF_CONFIG"
+    if "SLURM_PROCID" in variables and variables.get("SLURM_STEP_NUM_TASKS", "1") != "1":
+        return "srun"
+    return ""
+
+
+def check_trusted(addresses: Sequence[str]) -> None:
+    """Refuses clusters whose learners strangers may reach.
+
+    TensorFlow's server listens on all interfaces, and executes what it is sent.
+
+    Raises:
+      UsageError: An address is a public one.
+    """
+    for text in addresses:
+        host = parse_address(text).host
+        with contextlib.suppress(OSError, UnicodeError):
+            for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
+                if ipaddress.ip_address(found[4][0]).is_global:
+                    raise UsageError(
+                        f"{text} is a public address ({found[4][0]}): whoever reaches TensorFlow's "
+                        "server can execute code on this machine\n"
+                        "expected addresses of a private network; --trust-network takes these, where "
+                        "a firewall keeps all others out"
+                    )
 
 
 def check_learners(config: Config, num_learners: int) -> None:

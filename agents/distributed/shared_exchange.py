@@ -1,9 +1,11 @@
-"""The exchange of learners on one machine, in memory that they share.
+"""Sums of arrays over the learners of one machine, in memory that they share.
 
 Every learner has a counter and two slots. It writes an array to a slot, increments its counter,
 waits for the counters of the others, and reads their slots. The slots take turns: a learner can't be
 two turns ahead of another, so that nobody overwrites what others still read, and one wait is enough.
-Sums are added in the order of ranks by everyone, so that they are equal bit by bit.
+Sums are added in the order of ranks by everyone, so that they are equal bit for bit.
+
+The launcher notes in the memory that a learner has ended, so that the others do not wait for it.
 
 Processors other than x86-64's may show a counter before the slot: see `is_usable`.
 """
@@ -12,11 +14,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
 
 import numpy as np
 
-from agents.distributed.exchange import Exchange, Watch, join_flat
+from agents.errors import LearnerLostError
 from agents.shared_memory.channel import ORDERED_WRITES
 from agents.shared_memory.shared_block import map_file
 
@@ -38,43 +39,68 @@ def is_usable() -> bool:
 
 def shared_bytes(num_learners: int) -> int:
     """Size of the memory that learners share; the system allocates what they use of it."""
-    return num_learners * (_LINE_BYTES + 2 * SLOT_BYTES)
+    return _LINE_BYTES + num_learners * (_LINE_BYTES + 2 * SLOT_BYTES)
 
 
-class SharedExchange(Exchange):
-    """See the module."""
+class EndedLearner:
+    """The note that a learner has ended, for those that wait for it."""
 
-    def __init__(self, memory: int, rank: int, num_learners: int, watch: Watch):
+    def __init__(self, memory: int):
+        """Maps the memory, see `SharedExchange`."""
+        self._number = map_file(memory, _LINE_BYTES).view(np.int64)
+
+    @property
+    def rank(self) -> int | None:
+        """The first learner that has ended; None if all are there."""
+        number = int(self._number[0])
+        return number - 1 if number else None
+
+    def note(self, rank: int) -> None:
+        """Notes that a learner has ended."""
+        if self.rank is None:
+            self._number[0] = rank + 1
+
+
+class SharedExchange:
+    """Combines arrays of all learners.
+
+    All learners call the same methods in the same order, with arrays of the same sizes. Each call
+    returns when the arrays of all learners have arrived; results are equal, bit for bit.
+
+    Raises of all methods:
+      LearnerLostError: Another learner has ended.
+    """
+
+    def __init__(self, memory: int, rank: int, num_learners: int):
         """Maps the memory.
 
         Args:
           memory: Descriptor of `shared_bytes` zero bytes; it may be closed afterwards.
-          rank: Which learner this is.
-          num_learners: How many there are.
-          watch: Asked regularly while this waits.
+          rank: The number of this learner.
+          num_learners: Number of learners.
         """
         mapped = map_file(memory, shared_bytes(num_learners))
-        counters, slots = np.split(mapped, [num_learners * _LINE_BYTES])
+        counters, slots = np.split(mapped[_LINE_BYTES:], [num_learners * _LINE_BYTES])
         self._counters: np.ndarray = counters.view(np.int64)[:: _LINE_BYTES // 8]  # [learners]
         self._slots: np.ndarray = slots.reshape(2, num_learners, SLOT_BYTES)
-        self._rank, self._watch, self._turn = rank, watch, 0
+        self._ended = EndedLearner(memory)
+        self._rank, self._turn = rank, 0
 
-    def sum(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
-        flat = join_flat(arrays)
-        step = SLOT_BYTES // flat.itemsize
-        for start in range(0, flat.size, step):
-            part = flat[start : start + step]
-            first, *others = self._swap(part.view(np.uint8)).view(flat.dtype)
+    def sum(self, array: np.ndarray) -> np.ndarray:
+        """Returns the sum over learners of an array [size], in an array of its own."""
+        total = np.empty_like(array)
+        step = SLOT_BYTES // array.itemsize
+        for start in range(0, array.size, step):
+            part = total[start : start + step]
+            data = array[start : start + step].view(np.uint8)
+            first, *others = self._swap(data).view(array.dtype)
             part[:] = first
             for other in others:  # Half the time of `np.sum` along this axis.
                 part += other
-        return flat
+        return total
 
     def gather(self, data: np.ndarray) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
+        """Returns the bytes of all learners, uint8 [learners, size]; `data` is uint8 [size]."""
         gathered = np.empty([len(self._counters), data.size], np.uint8)
         for start in range(0, data.size, SLOT_BYTES):
             part = slice(start, start + SLOT_BYTES)
@@ -82,17 +108,12 @@ class SharedExchange(Exchange):
         return gathered
 
     def broadcast(self, data: np.ndarray) -> np.ndarray:
-        """See `Exchange`."""
-        self.num_calls += 1
+        """Returns the chief's bytes, uint8 [size]; others give as many."""
         received = np.empty_like(data)
         for start in range(0, data.size, SLOT_BYTES):
             part = slice(start, start + SLOT_BYTES)
             received[part] = self._swap(data[part])[0]
         return received
-
-    def close(self) -> None:
-        """See `Exchange`; frees the memory."""
-        self._counters = self._slots = np.empty(0, np.int64)
 
     def _swap(self, data: np.ndarray) -> np.ndarray:
         """Gives bytes, uint8 [size], and returns everyone's [learners, size] until the next turn."""
@@ -109,6 +130,8 @@ class SharedExchange(Exchange):
         while self._counters.min() < self._turn:
             if time.monotonic() < spin_until:
                 _yield_processor()
+            elif self._ended.rank is not None:
+                if self._counters.min() < self._turn:  # It may have written before it ended.
+                    raise LearnerLostError(self._ended.rank, "this machine", "has ended")
             else:
-                self._watch.check()
                 time.sleep(_SLEEP_SECONDS)

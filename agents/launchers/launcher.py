@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-import secrets
 import signal
 import subprocess
 import sys
@@ -15,30 +14,35 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol
 
-from agents.distributed.cluster import Address, listen
-from agents.distributed.rendezvous import Place
-from agents.distributed.shared_exchange import is_usable, shared_bytes
-from agents.errors import LEARNER_LOST, USAGE_ERROR, LearnerLostError, describe_exit
+from agents.distributed.cluster import Cluster
+from agents.distributed.shared_exchange import EndedLearner, is_usable, shared_bytes
+from agents.errors import (
+    LEARNER_LOST,
+    USAGE_ERROR,
+    LearnerLostError,
+    UsageError,
+    describe_exit,
+)
 from agents.processes.heartbeat import HeartbeatMonitor
 from agents.processes.reaper import KILL, LAST_SECONDS, held_interrupts
 from agents.shared_memory.shared_block import create_anonymous_file
 from agents.stop_signals import SIGNALS, is_echo
 
-# Seconds for the other learners to end by themselves when one has failed, somewhat more than
-# `group.GRACE_SECONDS`, and when the chief has ended as it should.
+# Seconds for the other learners to end by themselves when one has failed, and when the chief has
+# ended as it should.
 STOP_SECONDS = 9.0
 END_SECONDS = 5.0
 
-# Seconds after which a learner is killed that gives no sign of life. The others have noticed by
-# then. Some part of `start_timeout` if that is more: while libraries load from a slow disk, none are
-# given.
+# Seconds after which a learner is killed that gives no sign of life. Some part of `start_timeout` if
+# that is more: while libraries load from a slow disk, none are given.
 SILENCE_SECONDS = 20.0
 _PART_OF_START = 1 / 6
 
 _POLL_SECONDS = 0.05
 
-# What a learner reports when all is done, and saved.
-DONE = "done"
+# What a learner reports while it waits for the others in TensorFlow, where it gives no sign of life;
+# once it has joined them; and when all is done, and saved.
+JOINING, JOINED, DONE = "joining", "joined", "done"
 
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
@@ -92,7 +96,7 @@ class LocalProcess:
     def __init__(
         self,
         task: dict[str, Any],
-        place: Place,
+        cluster: Cluster,
         is_quiet: bool,
         show: Callable[[str], object] | None = None,
         variables: Mapping[str, str] | None = None,
@@ -101,20 +105,23 @@ class LocalProcess:
 
         Args:
           task: What it trains, for `agents.scripts.learner`.
-          place: Its place among the learners.
+          cluster: The learners.
           is_quiet: Whether only its warnings and errors are shown, with its name.
           show: Gets these lines in another thread; by default they go to standard error.
           variables: Environment variables besides those of this process.
         """
-        self.name, self.host = f"learner {place.rank}", place.host
+        self.name, self.host = f"learner {cluster.rank}", cluster.host(cluster.rank)
+        self._rank = cluster.rank
+        self._ended = None if cluster.memory is None else EndedLearner(cluster.memory)
         self._show = show or self._print
         self.failure = ""
         self.loss: Loss | None = None
-        self._is_done, self._kill_deadline = False, float("inf")
+        self._is_done, self._is_joining, self._kill_deadline = False, False, float("inf")
+        self._signum = 0  # It was killed instead of getting this signal.
         self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
         self._monitor = HeartbeatMonitor(self._limit)
         pipe = self._monitor.pipe
-        descriptors = [one for one in (place.listener, place.memory, pipe) if one is not None]
+        descriptors = [pipe] if cluster.memory is None else [pipe, cluster.memory]
         code = _LEARNER_CODE.format(path=sys.path, parent=os.getpid(), pipe=pipe)
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
         environment.update(variables or {})
@@ -131,8 +138,7 @@ class LocalProcess:
         self.pid = self._process.pid
         assert self._process.stdin
         with suppress(BrokenPipeError):  # `poll` tells how it has ended.
-            described = {**place._asdict(), "key": place.key.hex()}
-            content = {**task, "place": described, "is_quiet": is_quiet}
+            content = {**task, "cluster": cluster._asdict(), "is_quiet": is_quiet}
             self._process.stdin.write(json.dumps(content).encode())
             self._process.stdin.close()
         if is_quiet:
@@ -144,21 +150,32 @@ class LocalProcess:
         for line in self._monitor.poll():
             if line == DONE:
                 self._is_done = True
+            elif line in (JOINING, JOINED):
+                self._is_joining = line == JOINING
             elif line.isdigit():  # Its id; that of its reaper is known from the start.
                 self.pid = int(line)
             else:
                 self.loss = Loss(*json.loads(line))
         if code is None and time.monotonic() > self._kill_deadline:
             self._process.kill()  # Its reaper is stopped.
-        if code is None and self._monitor.is_silent and not self.failure:
+        if code is not None and self._ended:
+            self._ended.note(self._rank)
+        is_silent = self._monitor.is_silent and not self._is_joining
+        if code is None and is_silent and not self.failure:
             self.failure = f"did not answer for {self._limit:g} s; see --start-timeout"
             self.kill()
+        if code == -signal.SIGKILL and self._signum:
+            return -self._signum
         # Its interpreter gives no signs of life while it ends, which takes long on a busy machine.
         return 0 if self._is_done and code == -signal.SIGKILL else code
 
     def send_signal(self, signum: int) -> None:
-        """See `LearnerProcess`."""
-        self._process.send_signal(signum)
+        """See `LearnerProcess`; it is killed where TensorFlow would take the signal."""
+        if self._is_joining:
+            self._signum = signum
+            self.kill()
+        else:
+            self._process.send_signal(signum)
 
     def kill(self) -> None:
         """See `LearnerProcess`."""
@@ -177,33 +194,29 @@ class LocalProcess:
 
 
 def start_on_this_machine(task: dict[str, Any], num_learners: int) -> list[LearnerProcess]:
-    """Starts learners that meet on the loopback interface; the first one is the chief."""
-    listener = listen(Address("127.0.0.1", 0))
-    memory = create_anonymous_file(shared_bytes(num_learners)) if is_usable() else None
-    place = Place(
-        rank=0,
-        num_learners=num_learners,
-        chief=Address(*listener.getsockname()[:2]),
-        host="127.0.0.1",
-        key=secrets.token_bytes(32),
-        memory=memory,
-    )
+    """Starts learners that share memory; the first one is the chief.
+
+    Raises:
+      UsageError: Processes can't share memory on this processor.
+    """
+    if not is_usable():
+        raise UsageError(
+            "--learners needs a processor of the type x86-64, whose processes can share memory\n"
+            "expected --learners=1, or a TF_CONFIG that has the learners of this machine"
+        )
+    memory = create_anonymous_file(shared_bytes(num_learners))
     started: list[LearnerProcess] = []
     try:
         for rank in range(num_learners):
-            own = listener.fileno() if rank == 0 else None
-            started.append(
-                LocalProcess(task, place._replace(rank=rank, listener=own), is_quiet=rank > 0)
-            )
+            cluster = Cluster(rank, num_learners, memory=memory)
+            started.append(LocalProcess(task, cluster, is_quiet=rank > 0))
         return started
     except BaseException:
         for process in started:
             process.kill()
         raise
     finally:
-        listener.close()
-        if memory is not None:
-            os.close(memory)
+        os.close(memory)
 
 
 class Outcome(NamedTuple):

@@ -2,8 +2,8 @@
 
 Ray places an actor for each learner, which holds its CPUs and GPUs, starts it as a process beside
 itself and passes on what it prints. The chief is started by the command itself, on the node where
-it was typed: there it has the console, and the run's folder with logs and checkpoints. Learners talk
-to each other over connections of their own; Ray carries none of their arrays.
+it was typed: there it has the console, and the run's folder with logs and checkpoints. Learners
+reduce arrays by TensorFlow's server, see `agents.distributed`; Ray carries none of them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import secrets
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,8 +23,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from agents.distributed.cluster import Address, listen
-from agents.distributed.rendezvous import Place
+from agents.distributed.cluster import Address, Cluster, check_trusted
 from agents.errors import UsageError, clip
 from agents.launchers.launcher import LearnerProcess, LocalProcess, Loss
 from agents.stop_signals import SIGNALS, StopRequested
@@ -84,12 +83,18 @@ class LearnerActor:
         node = ray.get_runtime_context().get_node_id()
         return ray.util.get_node_ip_address(), node, {"CUDA_VISIBLE_DEVICES": gpus}
 
-    def run(self, task: dict[str, Any], place: Place, origin: Origin) -> Iterator[tuple[str, Any]]:
+    def free_port(self) -> int:
+        """Returns a port of this node that no program listens at."""
+        return free_port()
+
+    def run(
+        self, task: dict[str, Any], cluster: Cluster, origin: Origin
+    ) -> Iterator[tuple[str, Any]]:
         """Starts a learner; yields its process id, the lines that it prints, and how it ends."""
         self._enter(origin)
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         variables = {**origin.variables, **self.describe()[2]}
-        process = LocalProcess(task, place, is_quiet=True, show=lines.put, variables=variables)
+        process = LocalProcess(task, cluster, is_quiet=True, show=lines.put, variables=variables)
         self._process = process
         yield "process", process.pid
         while True:
@@ -116,14 +121,14 @@ class LearnerActor:
 class RemoteLearner:
     """A learner on a node of Ray; see `LearnerProcess`."""
 
-    def __init__(self, seat: Seat, task: dict[str, Any], place: Place, origin: Origin):
+    def __init__(self, seat: Seat, task: dict[str, Any], cluster: Cluster, origin: Origin):
         """Starts it."""
-        self.name, self.host, self.pid = f"learner {place.rank}", place.host, 0
+        self.name, self.host, self.pid = f"learner {cluster.rank}", seat.host, 0
         self.failure = ""
         self.loss: Loss | None = None
         self._actor = seat.actor
         self._code: int | None = None
-        output = seat.actor.run.options(num_returns="streaming").remote(task, place, origin)
+        output = seat.actor.run.options(num_returns="streaming").remote(task, cluster, origin)
         self._thread = threading.Thread(target=self._follow, args=(output,), daemon=True)
         self._thread.start()
 
@@ -166,13 +171,15 @@ class RemoteLearner:
 class RayCluster:
     """Places for learners on the nodes of Ray."""
 
-    def __init__(self, num_cpus: int, num_gpus: float):
+    def __init__(self, num_cpus: int, num_gpus: float, trusts_network: bool = False):
         """Places nothing yet; this process is connected with Ray.
 
         Args:
           num_cpus: CPUs for each learner.
           num_gpus: GPUs for each learner; a fraction is shared.
+          trusts_network: Whether nodes may have public addresses.
         """
+        self._trusts_network = trusts_network
         self._resources = {"num_cpus": num_cpus, "num_gpus": num_gpus}
         self._seats: list[Seat] = []  # The chief's is the first.
         self._learners: list[RemoteLearner] = []
@@ -222,27 +229,28 @@ class RayCluster:
         return len(self._seats)
 
     def start(self, task: dict[str, Any], num_learners: int) -> list[LearnerProcess]:
-        """Starts learners where `place` has found place for them; the chief is the first."""
+        """Starts learners where `place` has found place for them; the chief is the first.
+
+        Raises:
+          UsageError: A node has a public address.
+        """
         self._vacate(num_learners)
         # Neighbors in the ring are on one node where that is possible.
         here = self._seats[0]
         others = sorted(self._seats[1:], key=lambda seat: (seat.node != here.node, seat.node))
         hosts = ", ".join(seat.host for seat in [here, *others])
         print(f"Learners on {hosts}", file=sys.stderr)
-        listener = listen(Address(here.host, 0))
-        place = Place(
-            rank=0,
-            num_learners=num_learners,
-            chief=Address(*listener.getsockname()[:2]),
-            host=here.host,
-            key=secrets.token_bytes(32),
+        ports = ray.get([seat.actor.free_port.remote() for seat in [here, *others]])
+        addresses = tuple(
+            str(Address(seat.host, port)) for seat, port in zip([here, *others], ports, strict=True)
         )
-        own = place._replace(listener=listener.fileno())
-        with listener:
-            chief = LocalProcess(task, own, is_quiet=False, variables=here.variables)
+        if not self._trusts_network:
+            check_trusted(addresses)
+        cluster = Cluster(0, num_learners, addresses)
+        chief = LocalProcess(task, cluster, is_quiet=False, variables=here.variables)
         origin = _origin()
         self._learners = [
-            RemoteLearner(seat, task, place._replace(rank=rank, host=seat.host), origin)
+            RemoteLearner(seat, task, cluster._replace(rank=rank), origin)
             for rank, seat in enumerate(others, 1)
         ]
         return [chief, *self._learners]
@@ -347,6 +355,13 @@ def _interruptible() -> Iterator[None]:
     finally:
         for signum, handler in handlers.items():
             signal.signal(signum, handler)
+
+
+def free_port() -> int:
+    """Returns a port of this machine that no program listens at."""
+    with socket.create_server(("", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def _exit_without(parent: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from agents.errors import UsageError
@@ -11,7 +12,16 @@ from agents.tensorflow_messages import quiet_tensorflow
 Device = Literal["cpu", "gpu", "any"]
 
 
-def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) -> None:
+# Threads for operations that wait for other machines.
+_WAITING_THREADS = 8
+
+
+def start_tensorflow(
+    threads: int,
+    device: Device = "any",
+    local_rank: int = 0,
+    join: Callable[[], None] | None = None,
+) -> None:
     """Imports TensorFlow, sets its thread counts and initializes its devices.
 
     From then on, compiled programs are kept for the next process, see `agents.runtime.compilation_cache`.
@@ -22,6 +32,7 @@ def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) 
       threads: Threads of a graph call; 0 for one per core.
       device: Whether to leave GPUs alone, to need one, or to use one if there is any.
       local_rank: Which learner of this machine this is: each takes the next GPU.
+      join: Joins the learners of other machines, before devices are initialized.
 
     Raises:
       UsageError: There is no GPU, and one is needed.
@@ -32,7 +43,9 @@ def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) 
         use_cache(threads)
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
-            tf.config.threading.set_inter_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(
+                _WAITING_THREADS if join else threads
+            )
             gpus = tf.config.list_physical_devices("GPU")
             if device == "gpu" and not gpus:
                 raise UsageError(
@@ -46,4 +59,6 @@ def start_tensorflow(threads: int, device: Device = "any", local_rank: int = 0) 
                 tf.config.experimental.set_memory_growth(gpu, True)
         except RuntimeError:
             pass  # TensorFlow has started already.
+        if join:
+            join()
         tf.config.list_logical_devices()

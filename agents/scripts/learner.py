@@ -6,19 +6,36 @@ import contextlib
 import gc
 import json
 import os
+import signal
 import sys
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents import stop_signals
 from agents.command_line.parser import option_name
 from agents.command_line.reports import exit_code, report_error, run
-from agents.distributed.cluster import Address, check_learners, divides, is_loopback, read_cluster
-from agents.distributed.group import Group, passing_signals
-from agents.distributed.rendezvous import Place
-from agents.errors import LEARNER_LOST, LearnerLostError, NonFiniteError, RunLostError, UsageError
+from agents.distributed.cluster import (
+    Cluster,
+    check_learners,
+    check_trusted,
+    divides,
+    read_cluster,
+    read_slurm,
+    scheduler_of,
+)
+from agents.distributed.shared_exchange import shared_bytes
+from agents.errors import (
+    LEARNER_LOST,
+    LearnerLostError,
+    NonFiniteError,
+    RunLostError,
+    UsageError,
+    first_line,
+)
 from agents.launchers.launcher import (
     DONE,
+    JOINED,
+    JOINING,
     LearnerProcess,
     LocalProcess,
     start_on_this_machine,
@@ -31,14 +48,13 @@ from agents.scripts.train import resume_hints, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import refusing_modules_in
+from agents.shared_memory.shared_block import create_anonymous_file
 from agents.storage.run_directory import RunDirectory
 from agents.vector.process_batch import available_cores
 
 if TYPE_CHECKING:
+    from agents.distributed.team_reducer import TeamReducer
     from agents.scripts.train import TrainOptions
-
-# What learners on several machines know, and strangers do not.
-KEY_VARIABLE = "AGENTS_CLUSTER_KEY"
 
 
 def train_together(
@@ -46,10 +62,9 @@ def train_together(
     run_directory: RunDirectory,
     command: str,
     options: TrainOptions,
-    tf_config: str | None,
     note: str,
 ) -> int:
-    """Trains with several learners: of this machine, on the nodes of Ray, or those of `TF_CONFIG`.
+    """Trains with several learners: of this machine, of Ray, of `TF_CONFIG`, or of Slurm.
 
     Returns:
       The exit code of the command.
@@ -66,23 +81,22 @@ def train_together(
         "is_resumed": options.timestamp is not None,
         "resume_options": [
             f"{option_name(name)}={getattr(options, name)}"
-            for name in ("workers", "cluster", "learner_cpus", "learner_gpus")
+            for name in ("learners", "cluster", "learner_cpus", "learner_gpus", "trust_network")
             if name in options.model_fields_set
         ],
     }
+    scheduler = scheduler_of(os.environ)
     try:
-        if tf_config and options.workers > 1:
+        if scheduler and options.learners > 1:
+            raise UsageError(f"--learners starts learners, and so does {scheduler}; use one")
+        if scheduler and options.cluster:
             raise UsageError(
-                "--workers starts learners on one machine, and TF_CONFIG on several; use one"
-            )
-        if tf_config and options.cluster:
-            raise UsageError(
-                f"--cluster={options.cluster} places learners, and so does TF_CONFIG; use one"
+                f"--cluster={options.cluster} places learners, and so does {scheduler}; use one"
             )
         if options.cluster:
             return _train_on_ray(config, run_directory, task, options)
-        if tf_config:
-            return _train_in_cluster(config, run_directory, task, tf_config, options.restarts)
+        if scheduler:
+            return _train_in_cluster(config, run_directory, task, options)
         return _train_on_this_machine(config, run_directory, task, options)
     finally:
         run_directory.discard()
@@ -92,7 +106,7 @@ def _train_on_this_machine(
     config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
 ) -> int:
     """Starts all learners, and starts them again when one of them is lost."""
-    check_learners(config, options.workers)
+    check_learners(config, options.learners)
     progress = Progress(run_directory)
 
     def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
@@ -104,7 +118,7 @@ def _train_on_this_machine(
         return num_learners if progress.is_made() else _next_fewer(config, num_learners)
 
     return supervise(
-        start, options.workers, options.restarts, fewer, lambda: _hints(task, run_directory)
+        start, options.learners, options.restarts, fewer, lambda: _hints(task, run_directory)
     )
 
 
@@ -112,7 +126,7 @@ def _train_on_ray(
     config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
 ) -> int:
     """Starts all learners on nodes of Ray, and again on what is left of them."""
-    check_learners(config, options.workers)
+    check_learners(config, options.learners)
     task = {**task, "cores": options.learner_cpus}
     progress = Progress(run_directory)
     with connected():  # Imports Ray.
@@ -123,17 +137,18 @@ def _train_on_ray(
 
         def fewer(num_learners: int) -> int:
             """As many as there is place for; fewer where they have not come to a checkpoint."""
-            most = options.workers if progress.is_made() else _next_fewer(config, num_learners)
+            most = options.learners if progress.is_made() else _next_fewer(config, num_learners)
             places = cluster.place_again(most)
             return places if divides(config, places) else _next_fewer(config, places)
 
         def hints() -> list[str]:
             return _hints(task, run_directory)
 
-        with RayCluster(options.learner_cpus, options.learner_gpus) as cluster:
-            cluster.place(options.workers, config.start_timeout)
+        resources = options.learner_cpus, options.learner_gpus
+        with RayCluster(*resources, options.trust_network) as cluster:
+            cluster.place(options.learners, config.start_timeout)
             try:
-                return supervise(start, options.workers, options.restarts, fewer, hints)
+                return supervise(start, options.learners, options.restarts, fewer, hints)
             except KeyboardInterrupt as interrupt:  # While places are looked for.
                 return report_error(interrupt, *hints())
 
@@ -161,27 +176,14 @@ class Progress:
 
 
 def _train_in_cluster(
-    config: Config, run_directory: RunDirectory, task: dict[str, Any], tf_config: str, restarts: int
+    config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
 ) -> int:
     """Starts this machine's learner, and starts it again when another one is lost."""
-    cluster = read_cluster(tf_config)
-    check_learners(config, len(cluster.addresses))
-    own = cluster.addresses[cluster.rank]
-    key = os.environ.get(KEY_VARIABLE, "")
-    if not key and not is_loopback(own.host):
-        warnings.warn(
-            f"{KEY_VARIABLE} is not set: whoever reaches {own} can take part in the training, or "
-            "stop it; give all learners the same long text",
-            stacklevel=2,
-        )
-    place = Place(
-        rank=cluster.rank,
-        num_learners=len(cluster.addresses),
-        chief=cluster.addresses[0],
-        host=own.host,
-        port=own.port,
-        key=key.encode(),
-    )
+    tf_config = os.environ.get("TF_CONFIG")
+    cluster = read_cluster(tf_config) if tf_config else read_slurm(os.environ)
+    check_learners(config, cluster.num_learners)
+    if not options.trust_network:
+        check_trusted(cluster.addresses)
     if cluster.rank:
         run_directory.discard()  # The chief's is the only one.
 
@@ -189,11 +191,9 @@ def _train_in_cluster(
         return [] if cluster.rank else _hints(task, run_directory)
 
     def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
-        # Machines may be gone for good: the others go on without them.
-        minimum = 1 if attempt else 0
-        return [LocalProcess(task, place._replace(minimum=minimum), is_quiet=False)]
+        return [LocalProcess(task, cluster, is_quiet=False)]
 
-    return supervise(start, 1, restarts, lambda num_learners: num_learners, hints)
+    return supervise(start, 1, options.restarts, lambda num_learners: num_learners, hints)
 
 
 def _hints(task: dict[str, Any], run_directory: RunDirectory) -> list[str]:
@@ -212,48 +212,78 @@ def main() -> None:
 
 
 def _learn(task: dict[str, Any]) -> None:
-    given = task["place"]
-    place = Place(
-        **{**given, "chief": Address(*given["chief"]), "key": bytes.fromhex(given["key"])}
-    )
+    cluster = Cluster(**task["cluster"])
     config = Config(**task["config"])
     if cores := task.get("cores"):
         config = config.model_copy(update={"num_processes": config.num_processes or cores})
-    run_directory = RunDirectory(Path(task["run"]))
-    start_tensorflow(config.threads, device_of(config), place.rank)
-    if place.rank == 0 and not run_directory.path.is_dir():
-        raise RunLostError(run_directory.path, None)
     try:
-        group = Group(place, config)
-        group.on_stuck = _end
-        if group.is_chief:
-            options = task["resume_options"]
-            command, track, note = task["command"], task["track"], task["note"]
-            train_in_console(config, run_directory, command, track, group, options, note)
-            return
-        with contextlib.ExitStack() as stack:
-            if task["is_resumed"]:  # The chief's training does this itself.
-                stack.enter_context(
-                    refusing_modules_in(run_directory.path, run_directory.path.parent)
-                )
-            stack.enter_context(passing_signals(group))
-            for _ in train(config, group=group):
-                pass
+        reducer = make_reducer(cluster, config)
+        if cluster.rank == 0:
+            _lead(task, config, reducer)
+        else:
+            _follow(task, config, reducer)
     except LearnerLostError as error:
-        raise SystemExit(_report_lost(error)) from None
+        _report_loss(error)
+        raise SystemExit(LEARNER_LOST) from None
     except (KeyboardInterrupt, NonFiniteError, UsageError) as error:
         if not task["is_quiet"]:
             raise
-        # The chief says the same, or that this learner has failed.
+        # The chief says the same, or the launcher does.
+        host = cluster.host(cluster.rank)
+        _report_loss(LearnerLostError(cluster.rank, host, f"failed: {first_line(error)}"))
         raise SystemExit(exit_code(error)) from None
 
 
-def _report_lost(error: LearnerLostError) -> int:
-    """Tells the launcher, who knows more, and prints what has happened once; the exit code."""
+def _lead(task: dict[str, Any], config: Config, reducer: TeamReducer) -> None:
+    """Trains as the chief."""
+    run_directory = RunDirectory(Path(task["run"]))
+    if not run_directory.path.is_dir():
+        raise RunLostError(run_directory.path, None)
+    options = task["resume_options"]
+    command, track, note = task["command"], task["track"], task["note"]
+    train_in_console(config, run_directory, command, track, reducer, options, note)
+
+
+def _follow(task: dict[str, Any], config: Config, reducer: TeamReducer) -> None:
+    """Trains as any other learner."""
+    run_directory = RunDirectory(Path(task["run"]))
+    with contextlib.ExitStack() as stack:
+        if task["is_resumed"]:  # The chief's training does this itself.
+            stack.enter_context(refusing_modules_in(run_directory.path, run_directory.path.parent))
+        if task["is_quiet"]:  # The launcher signals the chief.
+            for signum in stop_signals.SIGNALS:
+                if signal.getsignal(signum) is not signal.SIG_IGN:
+                    signal.signal(signum, lambda *_: None)
+        else:
+            stack.enter_context(stop_signals.handling("training stops"))
+        for _ in train(config, reducer=reducer):
+            pass
+
+
+def make_reducer(cluster: Cluster, config: Config) -> TeamReducer:
+    """Starts TensorFlow, and joins the other learners."""
+    device = device_of(config)
+    if cluster.num_learners == 1 and cluster.memory is None:
+        cluster = cluster._replace(memory=create_anonymous_file(shared_bytes(1)))
+    if cluster.memory is not None:
+        start_tensorflow(config.threads, device, cluster.rank)
+        from agents.distributed.shared_reducer import SharedReducer
+
+        return SharedReducer(cluster)
+
+    def join() -> None:
+        from agents.distributed import collective_reducer
+
+        report(JOINING)
+        collective_reducer.join(cluster, config.start_timeout)
+        report(JOINED)
+
+    start_tensorflow(config.threads, device, cluster.rank, join=join)
+    from agents.distributed.collective_reducer import CollectiveReducer
+
+    return CollectiveReducer(cluster, config)
+
+
+def _report_loss(error: LearnerLostError) -> None:
+    """Tells the launcher, who prints what has happened, once, and may know more."""
     report(json.dumps([error.rank, error.host, error.cause]))
-    return LEARNER_LOST
-
-
-def _end(error: BaseException) -> None:
-    """Ends the process from another thread."""
-    os._exit(_report_lost(error) if isinstance(error, LearnerLostError) else exit_code(error))

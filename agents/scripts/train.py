@@ -21,6 +21,7 @@ from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.deployment.scores import outcome
+from agents.distributed.cluster import scheduler_of
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
@@ -44,14 +45,12 @@ from agents.storage.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
-from agents.types import PlainData, VectorEnv
+from agents.types import PlainData
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
-    from agents.distributed.group import Group
-    from agents.graph.in_graph_env import InGraphEnv
-    from agents.learning.reduction import Reducer
+    from agents.distributed.team_reducer import TeamReducer
     from agents.training.evaluation_score import EvaluationScore
 
 EXAMPLES = """\
@@ -91,15 +90,15 @@ class TrainOptions(BaseModel):
     track: Literal["wandb"] | None = Field(
         None, description="Sends metrics to Weights & Biases as well; needs the package wandb."
     )
-    workers: int = Field(
+    learners: int = Field(
         1,
         ge=1,
         le=1024,
-        description="Learner processes on this machine, which share environments and minibatches; "
-        "TF_CONFIG starts one of those on several machines, --cluster all of them.",
+        description="Processes on this machine that train together, and share environments and "
+        "minibatches; with TF_CONFIG or srun each command is one of them.",
     )
     cluster: Literal["ray"] | None = Field(
-        None, description="Places --workers on the nodes of a Ray cluster; needs the package ray."
+        None, description="Places --learners on the nodes of a Ray cluster; needs the package ray."
     )
     learner_cpus: int = Field(
         1, ge=1, le=1024, description="CPUs that --cluster=ray reserves for each learner."
@@ -109,6 +108,11 @@ class TrainOptions(BaseModel):
         ge=0.0,
         le=1.0,
         description="GPUs that --cluster=ray reserves for each learner: 1, or a part of one.",
+    )
+    trust_network: bool = Field(
+        False,
+        description="Learners may have public addresses, behind a firewall: whoever reaches their "
+        "ports can execute code.",
     )
     restarts: int = Field(
         0,
@@ -134,7 +138,7 @@ def train(
     name: str | None = None,
     command: str = "",
     track: Literal["wandb"] | None = None,
-    group: Group | None = None,
+    reducer: TeamReducer | None = None,
     **unknown: NoReturn,
 ) -> Generator[EvaluationScore, None, None]:
     """Trains an agent, or resumes a run that has checkpoints, while its scores are iterated over.
@@ -156,7 +160,7 @@ def train(
       name: Ends the name of the new run in `logdir`.
       command: The command that trains, to record in the run.
       track: `wandb` sends metrics to Weights & Biases as well.
-      group: The other learners, if this is one of several. Only the chief has a run, and scores.
+      reducer: Combines this learner with others. Only the chief has a run, and scores.
       **unknown: None; other libraries' names are answered with those of this one.
 
     Yields:
@@ -190,7 +194,7 @@ def train(
     if isinstance(run, str | Path):
         run = RunDirectory(resolve_run(run))
     logdir = None if logdir is None else absolute_path(logdir)
-    return _training(config, run, logdir, name, command, track, group, note="")
+    return _training(config, run, logdir, name, command, track, reducer, note="")
 
 
 def _training(
@@ -200,7 +204,7 @@ def _training(
     name: str | None,
     command: str,
     track: Literal["wandb"] | None,
-    group: Group | None,
+    reducer: TeamReducer | None,
     note: str,
 ) -> Generator[EvaluationScore, None, None]:
     """Yields the scores of `train`, and prints a note once training begins."""
@@ -209,19 +213,21 @@ def _training(
     with contextlib.ExitStack() as stack:
         # Tracked runs are kept in any case.
         tracking = run.path if run else absolute_path("") if track else None
-        if group:
-            stack.push(lambda kind, error, trace: group.leave(error))
+        if reducer:
+            stack.push(lambda kind, error, trace: reducer.leave(error))
         if run:
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
-            backend, spec = look_up(config, run, warns=group is None or group.is_chief)
+            backend, spec = look_up(config, run, warns=reducer is None or reducer.rank == 0)
             stack.enter_context(keeping_home())  # The modules of settings are found by now.
             make = functools.partial(backend.make, spec)
-            num_envs = config.num_envs // (group.num_learners if group else 1)
+            num_envs = config.num_envs // (reducer.num_learners if reducer else 1)
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)
             stack.enter_context(contextlib.closing(train_envs))
-            if group and not group.is_chief:
-                follow_chief(group, config, train_envs)
+            if reducer and reducer.rank:
+                from agents.training.following import follow
+
+                follow(config, train_envs, reducer)
                 return
             eval_envs = make(config.eval_episodes)
             stack.enter_context(contextlib.closing(eval_envs))
@@ -237,35 +243,14 @@ def _training(
             start_tensorflow(config.threads, device_of(config))
             from agents.training.training_loop import training_loop
 
-            reducer = make_reducer(group)
-
         def on_start() -> None:
             warn_of_endless_episodes(config, spec)
             if note:
                 print(note, file=sys.stderr)
 
         envs = train_envs, eval_envs
-        yield from training_loop(config, run, *envs, command, trackers, on_start, reducer)
-
-
-def follow_chief(group: Group, config: Config, train_envs: VectorEnv | InGraphEnv) -> None:
-    """Trains as a learner that is not the chief."""
-    start_tensorflow(config.threads, device_of(config))
-    from agents.training.following import follow
-
-    follow(config, train_envs, make_reducer(group))
-
-
-def make_reducer(group: Group | None) -> Reducer:
-    """What combines the learners of a group, once all of them are ready; or a single learner."""
-    from agents.learning.reduction import SINGLE_LEARNER
-
-    if group is None:
-        return SINGLE_LEARNER
-    from agents.distributed.group_reducer import GroupReducer
-
-    group.start()
-    return GroupReducer(group)
+        several = [reducer] if reducer else []
+        yield from training_loop(config, run, *envs, command, trackers, on_start, *several)
 
 
 def main(arguments: list[str]) -> None:
@@ -297,11 +282,10 @@ def main(arguments: list[str]) -> None:
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
-    tf_config = os.environ.get("TF_CONFIG")
-    if options.workers > 1 or options.cluster or tf_config:
+    if options.learners > 1 or options.cluster or scheduler_of(os.environ):
         from agents.scripts.learner import train_together
 
-        raise SystemExit(train_together(config, run, command, options, tf_config, note))
+        raise SystemExit(train_together(config, run, command, options, note))
     train_in_console(config, run, command, options.track, note=note)
 
 
@@ -310,7 +294,7 @@ def train_in_console(
     run: RunDirectory,
     command: str,
     track: Literal["wandb"] | None,
-    group: Group | None = None,
+    reducer: TeamReducer | None = None,
     resume_options: Sequence[str] = (),
     note: str = "",
 ) -> None:
@@ -329,7 +313,7 @@ def train_in_console(
 
     try:
         with stop_signals.handling(announcement):
-            training = _training(config, run, None, None, command, track, group, note)
+            training = _training(config, run, None, None, command, track, reducer, note)
             for score in training:  # noqa: B007 - The last one is reported.
                 pass
     except KeyboardInterrupt as interrupt:

@@ -101,7 +101,7 @@ PEER_NAMES = {
     "num_envs_per_worker": "num_envs",
     "num_epochs": "epochs",
     "num_gpus": "device",
-    "num_learners": "workers",
+    "num_learners": "learners",
     "num_minibatches": "minibatch_size",
     "num_rollout_workers": "num_processes",
     "num_sgd_iter": "epochs",
@@ -142,6 +142,7 @@ PEER_NAMES = {
     "vf_share_layers": "shared_torso",
     "wandb": "track",
     "wandb_project_name": "track",
+    "workers": "learners",
     "wrapper_class": "env_wrappers",
 }
 

@@ -5,12 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import distributed
-from benchmarks.communication import messages
 from benchmarks.contestant import Measurement
-from benchmarks.relay import DIRECT, Link
 from benchmarks.runner import ContestantError
-from benchmarks.scaling_guide import traffic_of
-from benchmarks.team import APART, MEMORY, RING, TENSORFLOW, Team
+from benchmarks.team import APART, MEMORY, TENSORFLOW, Team
 from benchmarks.workloads import WORKLOADS
 
 TINY = WORKLOADS["tiny"]
@@ -58,18 +55,6 @@ def test_parts_of_iterations_are_measured():
     assert parts["ms collecting"] + parts["ms update"] < milliseconds * 1.5
 
 
-def test_relays_delay_every_message(monkeypatch):
-    monkeypatch.setattr(distributed, "LINKS", {"direct": DIRECT, "20 ms": Link(0.02)})
-    with measuring(distributed.updates_through_relays, "tiny", 2, "relays") as measure:
-        measure(0.0)
-        value, _, parts = measure(0.0)
-    number, _ = messages(traffic_of(parts), num_learners=2)
-    assert number > 10
-    assert value == parts["ms at direct"]
-    # Learners may be a message apart.
-    assert parts["ms at 20 ms"] >= 20 * (number - 1)
-
-
 def test_reductions_are_measured_by_size():
     with measuring(distributed.reductions, 2, MEMORY) as measure:
         measure(0.0)
@@ -79,21 +64,14 @@ def test_reductions_are_measured_by_size():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", [RING, TENSORFLOW])
-def test_reductions_are_measured_in_rings(transport):
-    with measuring(distributed.reductions, 3, transport) as measure:
+def test_collective_operations_are_measured():
+    with measuring(distributed.reductions, 3, TENSORFLOW) as measure:
         measure(0.0)
         _, _, parts = measure(0.0)
     assert 0 < parts["ms at 1 kB"] < parts["ms at 8 MB"]
-
-
-@pytest.mark.slow
-def test_reductions_pass_relays(monkeypatch):
-    monkeypatch.setattr(distributed, "LINKS", {"direct": DIRECT, "10 ms": Link(0.01)})
-    with measuring(distributed.reductions_through_relays, 3) as measure:
+    with measuring(distributed.speed, "tiny", 2, TENSORFLOW) as measure:
         measure(0.0)
-        _, _, parts = measure(0.0)
-    assert parts["ms of 40 kB at 10 ms"] >= 4 * 10 * 0.9  # Of each message of a learner.
+        assert measure(0.05).value > 0
 
 
 @pytest.mark.slow

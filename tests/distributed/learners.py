@@ -2,12 +2,13 @@
 
 import json
 import os
-import secrets
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
-from agents.distributed.cluster import Address, listen
+from agents.distributed.cluster import Cluster
 from agents.distributed.shared_exchange import shared_bytes
 from agents.shared_memory.shared_block import create_anonymous_file
 
@@ -15,78 +16,63 @@ ROOT = Path(__file__).parents[2]
 
 CODE = """
 import json, sys
-from agents.distributed.cluster import Address
-from agents.distributed.group import Group
-from agents.distributed.rendezvous import Place
+from agents.distributed.cluster import Cluster
+from agents.scripts.learner import make_reducer
 from agents.settings.config_file import load_config
-from agents.runtime.tensorflow_setup import start_tensorflow
 task = json.load(sys.stdin)
-start_tensorflow(1)
-given = task["place"]
-given.update(chief=Address(*given["chief"]), key=bytes.fromhex(given["key"]))
-config = load_config(task["preset"], **task["settings"])
-group = Group(Place(**given), config)
-error = None
-try:
-    module, _, name = task["function"].rpartition(".")
-    function = getattr(__import__(module, fromlist=[name]), name)
-    print(json.dumps(function(group, config)))
-finally:
-    group.leave(sys.exc_info()[1])
+config = load_config("pendulum", **task["settings"])
+reducer = make_reducer(Cluster(**task["cluster"]), config)
+module, _, name = task["function"].rpartition(".")
+function = getattr(__import__(module, fromlist=[name]), name)
+print(json.dumps(function(reducer, config)), flush=True)
 """
 
 
-def run_together(function, num_learners, preset="pendulum", shares_memory=True, **settings):
-    """Calls `function(group, config)` in several processes; returns what each returns, as JSON.
+def free_addresses(count):
+    """Addresses of the loopback interface that no program listens at."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [f"127.0.0.1:{one.getsockname()[1]}" for one in made]
+
+
+def run_together(function, num_learners, kind="shared", own_settings=(), **settings):
+    """Calls `function(reducer, config)` in several processes; returns what each returns, as JSON.
 
     Args:
       function: A function of a module of tests.
-      num_learners: How many call it.
-      preset: Of the configuration.
-      shares_memory: Whether they communicate through shared memory, or over TCP.
+      num_learners: Number of processes.
+      kind: "shared" for shared memory, "collective" for TensorFlow's collective operations.
+      own_settings: Settings by rank, of some learners.
       **settings: Of the configuration.
     """
-    listener = listen(Address("127.0.0.1", 0))
-    memory = create_anonymous_file(shared_bytes(num_learners)) if shares_memory else None
-    processes = []
-    try:
-        key = secrets.token_hex(16)
+    with ExitStack() as stack:
+        memory, addresses = None, []
+        if kind == "shared":
+            memory = create_anonymous_file(shared_bytes(num_learners))
+            stack.callback(os.close, memory)
+        else:
+            addresses = free_addresses(num_learners)
+        processes = []
         for rank in range(num_learners):
-            place = {
-                "rank": rank,
-                "num_learners": num_learners,
-                "chief": listener.getsockname()[:2],
-                "host": "127.0.0.1",
-                "key": key,
-                "listener": listener.fileno() if rank == 0 else None,
-                "memory": memory,
-            }
-            task = {
-                "place": place,
-                "function": f"{function.__module__}.{function.__name__}",
-                "preset": preset,
-                "settings": settings,
-            }
-            inherited = [memory] if shares_memory else []
             process = subprocess.Popen(
                 [sys.executable, "-c", CODE],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                pass_fds=[listener.fileno(), *inherited] if rank == 0 else inherited,
+                pass_fds=[memory] if kind == "shared" else [],
                 cwd=ROOT,
                 text=True,
             )
+            stack.callback(process.stdout.close)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            task = {
+                "cluster": Cluster(rank, num_learners, addresses, memory)._asdict(),
+                "function": f"{function.__module__}.{function.__name__}",
+                "settings": {**settings, **dict(own_settings).get(rank, {})},
+            }
             process.stdin.write(json.dumps(task))
             process.stdin.close()
             processes.append(process)
         outputs = [process.stdout.read() for process in processes]
         assert [process.wait(30) for process in processes] == [0] * num_learners
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            process.stdout.close()
-        listener.close()
-        if memory is not None:
-            os.close(memory)
     return [json.loads(output) for output in outputs]

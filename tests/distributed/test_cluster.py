@@ -9,16 +9,16 @@ from agents.distributed.cluster import (
     Address,
     Cluster,
     check_learners,
+    check_trusted,
     divides,
-    is_loopback,
-    listen,
     parse_address,
     read_cluster,
+    read_slurm,
+    scheduler_of,
 )
 from agents.errors import MAX_LINE_LENGTH, UsageError, describe_error
 from agents.settings.config_file import load_config
 from agents.settings.derived import elements_per_minibatch
-from tests.distributed.meetings import listening
 
 ONE, TWO, THREE = Address("10.0.0.1", 2222), Address("10.0.0.2", 2222), Address("10.0.0.3", 22)
 
@@ -57,12 +57,12 @@ WORKERS = [str(ONE), str(TWO), str(THREE)]
     ],
 )
 def test_the_chief_is_first_and_workers_follow_in_their_order(text, rank):
-    assert read_cluster(text) == Cluster((ONE, TWO, THREE), rank)
+    assert read_cluster(text) == Cluster(rank, 3, (str(ONE), str(TWO), str(THREE)))
 
 
 def test_a_cluster_may_have_one_learner():
     assert read_cluster(tf_config("chief", 0, chief=["trainer-0:1"])) == Cluster(
-        (Address("trainer-0", 1),), 0
+        0, 1, ("trainer-0:1",)
     )
 
 
@@ -175,57 +175,97 @@ def test_anything_else_is_refused_as_well(content):
     refused(read_cluster, content if isinstance(content, str) else json.dumps(content))
 
 
-def test_listens_at_the_given_interface_only():
-    for host, family in (("127.0.0.1", socket.AF_INET), ("localhost", None), ("::1", None)):
-        if host == "::1" and not has_ipv6():
-            continue
-        with listen(Address(host, 0)) as listener:
-            name, port, *_ = listener.getsockname()
-            assert family is None or listener.family == family
-            assert name in ("127.0.0.1", "::1")
-            assert listening(port) == {name}
-            socket.create_connection((host, port)).close()
+# Slurm.
 
 
-def has_ipv6():
-    try:
-        with socket.create_server(("::1", 0), family=socket.AF_INET6):
-            return True
-    except OSError:
-        return False
-
-
-def test_a_port_that_is_taken_is_refused():
-    with listen(Address("127.0.0.1", 0)) as listener:
-        address = Address(*listener.getsockname())
-        message = refused(listen, address)
-        assert f"can't listen at {address}: Address already in use" in message
-    listen(address).close()  # At once, as after a restart.
-
-
-@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid", "2001:db8::1"])
-def test_other_machines_interfaces_are_refused(host):
-    message = refused(listen, Address(host, 2222))
-    assert message.startswith(f"can't listen at {Address(host, 2222)}: ")
+def slurm(rank, num_tasks, nodes, tasks_per_node, node, local_id, job="301"):
+    return {
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(local_id),
+        "SLURM_JOB_ID": job,
+        "SLURM_STEP_NUM_TASKS": str(num_tasks),
+        "SLURM_STEP_NODELIST": nodes,
+        "SLURM_STEP_TASKS_PER_NODE": tasks_per_node,
+        "SLURMD_NODENAME": node,
+    }
 
 
 @pytest.mark.parametrize(
-    ("host", "expected"),
+    ("variables", "expected"),
     [
-        ("127.0.0.1", True),
-        ("127.8.9.1", True),
-        ("::1", True),
-        ("localhost", True),
-        ("10.0.0.1", False),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("fe80::1%eth0", False),
-        ("localhost.example.org", False),
-        ("learner-0", False),
+        (slurm(0, 2, "n[01-02]", "1(x2)", "n01", 0), (0, ("n01:12064", "n02:12064"))),
+        (slurm(1, 2, "n[01-02]", "1(x2)", "n02", 0), (1, ("n01:12064", "n02:12064"))),
+        (slurm(3, 4, "a-1,b-[3]", "3,1", "b-3", 0),
+         (3, ("a-1:12064", "a-1:12065", "a-1:12066", "b-3:12064"))),
+        (slurm(1, 3, "a-1,b-3", "2,1", "a-1", 1, job="0"),
+         (1, ("a-1:12000", "a-1:12001", "b-3:12000"))),
+        # TensorFlow sorts the nodes by name.
+        (slurm(0, 2, "n[9-10]", "1(x2)", "n9", 0), (1, ("n10:12064", "n9:12064"))),
+        (slurm(1, 2, "n[9-10]", "1(x2)", "n10", 0), (0, ("n10:12064", "n9:12064"))),
+        (slurm(5, 6, "n[1-2]", "3(x2)", "n2", 2),
+         (5, (*(f"n1:{12064 + each}" for each in range(3)),
+              *(f"n2:{12064 + each}" for each in range(3))))),
+    ],
+)  # fmt: skip
+def test_slurm_tells_each_task_its_place(variables, expected, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert scheduler_of(variables) == "srun"
+    cluster = read_slurm(variables)
+    assert (cluster.rank, cluster.addresses) == expected
+    assert cluster.num_learners == len(cluster.addresses)
+
+
+def test_incomplete_variables_of_slurm_are_refused(monkeypatch):
+    whole = slurm(0, 2, "n[01-02]", "1(x2)", "n01", 0)
+    for name in whole:
+        if name == "SLURM_PROCID":
+            continue
+        variables = {other: value for other, value in whole.items() if other != name}
+        for other in whole:
+            monkeypatch.delenv(other, raising=False)
+        for other, value in variables.items():
+            monkeypatch.setenv(other, value)
+        message = refused(read_slurm, variables)
+        assert name.removeprefix("SLURM_") in message and "srun" in message
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, ""),
+        ({"TF_CONFIG": ""}, ""),
+        ({"TF_CONFIG": "{}"}, "TF_CONFIG"),
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, ""),  # In a batch script, without srun.
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, ""),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, "srun"),
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "TF_CONFIG": "{}"}, "TF_CONFIG"),
     ],
 )
-def test_only_the_loopback_interface_is_private(host, expected):
-    assert is_loopback(host) == expected
+def test_schedulers_are_known_by_their_variables(variables, expected):
+    assert scheduler_of(variables) == expected
+
+
+# Networks.
+
+
+@pytest.mark.parametrize("host", ["8.8.8.8", "[2600::]", "1.1.1.1"])
+def test_public_addresses_are_refused(host):
+    message = refused(check_trusted, ["10.0.0.1:22", f"{host}:23"])
+    assert message.startswith(f"{host}:23 is a public address") and "--trust-network" in message
+
+
+def test_names_of_public_addresses_are_refused(monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    assert "node is" not in refused(check_trusted, ["node:22"])
+
+
+def test_private_and_unknown_addresses_are_taken():
+    check_trusted(
+        ["10.0.0.1:1", "192.168.1.1:1", "172.16.0.1:1", "127.0.0.1:1", "localhost:1", "[::1]:1"]
+    )
+    check_trusted(["100.64.0.1:1", "[fe80::1%lo]:1", "[fd00::1]:1", "no-such-host.invalid:1"])
 
 
 def config(**settings):

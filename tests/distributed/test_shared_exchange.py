@@ -1,160 +1,222 @@
-import gc
+"""The exchange in shared memory, of learners in threads and in processes."""
+
+import contextlib
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
+import time
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies
 
 from agents.distributed import shared_exchange
-from agents.distributed.shared_exchange import SharedExchange, shared_bytes
+from agents.distributed.shared_exchange import EndedLearner, SharedExchange, shared_bytes
+from agents.errors import LearnerLostError
 from agents.shared_memory.shared_block import create_anonymous_file
-from tests.distributed.exchanges import CalmWatch, connected_pair, exchanges, results, together
 
-# Arguments: kind, rank, number of learners, descriptors. Prints a hash of all that it receives.
+SIZES = strategies.sampled_from([0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 40])
+CALLS = strategies.one_of(
+    strategies.tuples(
+        strategies.just("sum"), SIZES, strategies.sampled_from(["float32", "float64"])
+    ),
+    strategies.tuples(strategies.sampled_from(["gather", "broadcast"]), SIZES),
+)
+
+
+@pytest.fixture(autouse=True)
+def _small_slots(monkeypatch):
+    """Slots that are smaller than some arrays, and no multiple of a float64."""
+    monkeypatch.setattr(shared_exchange, "SLOT_BYTES", 60)
+
+
+def together(*functions):
+    """Calls functions at the same time, each in a thread; returns their results or exceptions."""
+    outcomes = [TimeoutError("is still running")] * len(functions)
+
+    def run(index, function):
+        try:
+            outcomes[index] = function()
+        except BaseException as error:
+            outcomes[index] = error
+
+    threads = [
+        threading.Thread(target=run, args=item, daemon=True) for item in enumerate(functions)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    return outcomes
+
+
+@contextlib.contextmanager
+def exchanges(num_learners):
+    """Yields the exchanges of learners in this process by rank, and the note of an ended one."""
+    memory = create_anonymous_file(shared_bytes(num_learners))
+    made = [SharedExchange(memory, rank, num_learners) for rank in range(num_learners)]
+    ended = EndedLearner(memory)
+    os.close(memory)
+    yield made, ended
+
+
+def arguments(call, rng):
+    """What a learner gives in a call."""
+    if call[0] == "sum":
+        # Numbers of all magnitudes, so that another order of summands shows.
+        magnitudes = 10.0 ** rng.integers(-3, 4, call[1])
+        return (rng.standard_normal(call[1]) * magnitudes).astype(call[2])
+    data = rng.integers(0, 256, call[1], dtype=np.uint8)
+    data.setflags(write=False)  # As the graph gives them.
+    return data
+
+
+def check_calls(num_learners, calls, seed):
+    """Lets learners make calls one after another, and compares what they receive."""
+    rngs = [np.random.default_rng([seed, rank]) for rank in range(num_learners)]
+    given = [[arguments(call, rng) for call in calls] for rng in rngs]
+    before = [[np.copy(array) for array in own] for own in given]
+
+    def learn(exchange, own):
+        received = []
+        for call, array in zip(calls, own, strict=True):
+            received.append(getattr(exchange, call[0])(array))
+        return received
+
+    with exchanges(num_learners) as (made, _):
+        received = together(
+            *(
+                lambda one=one, own=own: learn(one, own)
+                for one, own in zip(made, given, strict=True)
+            )
+        )
+    for index, call in enumerate(calls):
+        own = [array[index] for array in given]
+        first = received[0][index]
+        if call[0] == "sum":
+            oracle = np.sum(own, axis=0, dtype=np.float64)
+            magnitude = np.sum(np.abs(own), axis=0, dtype=np.float64)
+            assert np.all(np.abs(first - oracle) <= 4 * np.finfo(call[2]).eps * magnitude)
+            assert first.dtype == call[2]
+        else:
+            np.testing.assert_array_equal(first, np.stack(own) if call[0] == "gather" else own[0])
+        for rank in range(num_learners):
+            assert received[rank][index].tobytes() == first.tobytes()
+            assert given[rank][index].tobytes() == before[rank][index].tobytes()
+
+
+@hypothesis.settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+@hypothesis.given(
+    num_learners=strategies.integers(1, 5),
+    calls=strategies.lists(CALLS, min_size=1, max_size=6),
+    seed=strategies.integers(0, 2**32 - 1),
+)
+def test_all_learners_receive_the_same(num_learners, calls, seed):
+    check_calls(num_learners, calls, seed)
+
+
+def test_long_sequences_of_calls_and_arrays_of_several_slots(monkeypatch):
+    rng = np.random.default_rng(0)
+    kinds = [("sum", 30, "float32"), ("gather", 7), ("broadcast", 30), ("sum", 0, "float64")]
+    check_calls(3, [kinds[index] for index in rng.integers(0, 4, 300)], seed=0)
+    monkeypatch.setattr(shared_exchange, "SLOT_BYTES", 1 << 22)
+    check_calls(3, [("sum", 1_500_001, "float32"), ("gather", 5_000_001)], seed=0)
+
+
+def test_received_arrays_belong_to_the_learner():
+    """What a learner does with them shows neither in later results nor at the others."""
+
+    def learn(exchange):
+        received = []
+        for number in range(4):
+            data = np.full(8, number, np.uint8)
+            for array in (exchange.gather(data), exchange.broadcast(data)):
+                received.append(int(array.max()))
+                array[...] = 255
+            array = exchange.sum(data.astype(np.float32))
+            received.append(float(array.max()))
+            array[...] = 255
+        return received
+
+    with exchanges(2) as (made, _):
+        both = together(*(lambda one=one: learn(one) for one in made))
+    assert both == [[n for number in range(4) for n in (number, number, 2 * number)]] * 2
+
+
+def test_quick_learners_wait_for_slow_ones():
+    """A slot is not written again while a slow learner may still read it."""
+
+    def learn(exchange, seconds):
+        received = []
+        for number in range(6):
+            time.sleep(seconds)
+            received.append(int(exchange.gather(np.full(8, number, np.uint8)).sum()))
+        return received
+
+    with exchanges(2) as (made, _):
+        both = together(lambda: learn(made[0], 0.0), lambda: learn(made[1], 0.02))
+    assert both == [[16 * number for number in range(6)]] * 2
+
+
+@pytest.mark.parametrize("call", ["sum", "gather", "broadcast"])
+def test_waiting_ends_when_a_learner_has_ended(call):
+    with exchanges(3) as (made, ended):
+        ended.note(2)
+        ended.note(0)  # It follows from the first.
+        data = np.zeros(100, np.float32 if call == "sum" else np.uint8)
+        [outcome] = together(lambda: getattr(made[1], call)(data))
+    assert isinstance(outcome, LearnerLostError) and outcome.rank == 2
+
+
+def test_what_a_learner_gave_before_it_ended_is_received():
+    with exchanges(2) as (made, ended):
+        together(lambda: made[0].gather(np.ones(3, np.uint8)), lambda: ended.note(0))
+        # Both have ended waiting: the first has written, and waits for nobody any more.
+        assert made[1].gather(np.ones(3, np.uint8)).sum() == 6
+
+
 LEARNER = """
-import hashlib, socket, sys
-
+import hashlib, sys
 import numpy as np
-
 from agents.distributed import shared_exchange
-from agents.distributed.ring_exchange import RingExchange
-
-class Watch:
-    def check(self):
-        pass
-
-    def lost(self, rank, error):
-        return error
-
-shared_exchange.SLOT_BYTES = 1000
-kind, (rank, num_learners, *descriptors) = sys.argv[1], map(int, sys.argv[2:])
-if kind == "shared":
-    exchange = shared_exchange.SharedExchange(descriptors[0], rank, num_learners, Watch())
-else:
-    sockets = [socket.socket(fileno=one) for one in descriptors]
-    exchange = RingExchange(*sockets, rank, num_learners, Watch())
+shared_exchange.SLOT_BYTES = 60
+rank, num_learners, memory = map(int, sys.argv[1:])
+exchange = shared_exchange.SharedExchange(memory, rank, num_learners)
 digest = hashlib.sha256()
 rngs = [np.random.default_rng(one) for one in range(num_learners)]
 for turn in range(80):
-    size = turn % 7 * 101
-    arrays = [rng.standard_normal(size).astype(np.float32) for rng in rngs]
-    data = [array.view(np.uint8) for array in arrays]
-    total = exchange.sum([arrays[rank]])
+    arrays = [rng.standard_normal(turn % 7 * 101).astype(np.float32) for rng in rngs]
+    total = exchange.sum(arrays[rank])
     np.testing.assert_allclose(total, np.sum(arrays, axis=0, dtype=np.float64), atol=1e-5)
-    gathered = exchange.gather(data[rank])
-    np.testing.assert_array_equal(gathered, np.stack(data))
-    received = exchange.broadcast(data[rank])
-    np.testing.assert_array_equal(received, data[0])
-    for array in (total, gathered, received):
-        digest.update(array.tobytes())
+    gathered = exchange.gather(arrays[rank].view(np.uint8))
+    np.testing.assert_array_equal(gathered, np.stack([array.view(np.uint8) for array in arrays]))
+    digest.update(total.tobytes() + gathered.tobytes())
 print(digest.hexdigest())
 """
 
 
-@pytest.mark.parametrize("kind", ["shared", "ring"])
-def test_processes_receive_the_same(kind, monkeypatch):
-    monkeypatch.setattr(shared_exchange, "SLOT_BYTES", 1000)
-    num_learners = 3
-    pairs = [connected_pair() for _ in range(num_learners)]
-    memory = create_anonymous_file(shared_bytes(num_learners))
-    processes = []
+def test_processes_receive_the_same():
+    memory = create_anonymous_file(shared_bytes(3))
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", LEARNER, *map(str, (rank, 3, memory))],
+            pass_fds=[memory],
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(3)
+    ]
+    os.close(memory)
     try:
-        for rank in range(num_learners):
-            ring = [pairs[rank][0].fileno(), pairs[rank - 1][1].fileno()]
-            descriptors = [memory] if kind == "shared" else ring
-            arguments = map(str, [kind, rank, num_learners, *descriptors])
-            processes.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", LEARNER, *arguments],
-                    pass_fds=descriptors,
-                    stdout=subprocess.PIPE,
-                )
-            )
         hashes = {process.communicate(timeout=60)[0] for process in processes}
     finally:
-        os.close(memory)
-        for one in [one for pair in pairs for one in pair]:
-            one.close()
         for process in processes:
             process.kill()
             process.communicate()
     assert len(hashes) == 1 and len(hashes.pop().strip()) == 64
     assert not any(process.returncode for process in processes)
-
-
-def test_nobody_overwrites_what_others_still_read(monkeypatch):
-    """A quick learner waits before it writes to a slot for the second time."""
-    monkeypatch.setattr(shared_exchange, "SLOT_BYTES", 64)
-    watch = CalmWatch()
-    with exchanges("shared", 2, watch) as (quick, slow):
-        waits, may_read = threading.Event(), threading.Event()
-        watch.check = waits.set
-        read = slow._swap
-
-        def swap(data):
-            slots = read(data)
-            may_read.wait(10)  # The others have all the time to go on.
-            return slots
-
-        slow._swap = swap
-
-        def learn_quickly():
-            return [quick.gather(np.full(8, turn, np.uint8)) for turn in range(6)]
-
-        def learn_slowly():
-            return [slow.gather(np.full(8, 10 + turn, np.uint8)) for turn in range(6)]
-
-        def let_read():
-            assert waits.wait(10)
-            may_read.set()
-
-        first, second, _ = results(learn_quickly, learn_slowly, let_read)
-    expected = [[[turn] * 8, [10 + turn] * 8] for turn in range(6)]
-    np.testing.assert_array_equal(first, expected)
-    np.testing.assert_array_equal(second, expected)
-
-
-def test_who_has_its_result_does_not_ask_the_watch():
-    """What the watch says later is about what follows."""
-    watch = CalmWatch()
-    with exchanges("shared", 1, watch) as (exchange,):
-        watch.error = ConnectionError("too late")
-        assert exchange.sum([np.ones(3)]).tolist() == [1, 1, 1]
-
-
-def test_closing_frees_memory_and_descriptors():
-    def count():
-        maps = Path("/proc/self/maps").read_text()
-        return len(os.listdir("/proc/self/fd")), maps.count("memfd:agents")
-
-    gc.collect()  # What is left by other tests.
-    before, memory = count(), create_anonymous_file(shared_bytes(2))
-    made = [SharedExchange(memory, rank, 2, CalmWatch()) for rank in range(2)]
-    os.close(memory)
-    results(*(lambda one=one: one.sum([np.ones(10)]) for one in made))
-    for one in made:
-        one.close()
-        one.close()
-    assert count() == before
-
-
-def test_closing_ends_a_wait():
-    watch = CalmWatch()
-    with exchanges("shared", 2, watch) as (one, _):
-        watch.check = one.close
-        [outcome] = together(lambda: one.gather(np.zeros(1, np.uint8)))
-    assert isinstance(outcome, ValueError)
-
-
-def test_the_memory_is_what_was_promised():
-    for num_learners in (1, 2, 5):
-        memory = create_anonymous_file(shared_bytes(num_learners))
-        exchange = SharedExchange(memory, 0, num_learners, CalmWatch())
-        slots = exchange._slots
-        assert slots.shape == (2, num_learners, shared_exchange.SLOT_BYTES)
-        # Counters of different learners are in different cache lines.
-        assert exchange._counters.strides == (64,) and len(exchange._counters) == num_learners
-        os.close(memory)

@@ -100,7 +100,9 @@ def test_a_killed_learner_is_started_again(start, tmp_path):
     assert message in printed and printed.count("error") == 1
     assert "Starting 2 learners again from the last checkpoint (restart 1 of 1)" in printed
     last = max(learners.checkpoints())
-    assert f"To resume from step {last:,}: " in printed and printed.rstrip().endswith("--workers=2")
+    assert f"To resume from step {last:,}: " in printed and printed.rstrip().endswith(
+        "--learners=2"
+    )
     (tmp_path / "undisturbed").mkdir()
     reference = Learners(tmp_path / "undisturbed", settings=TINY)
     scheduled = last // 1000 * 1000

@@ -43,7 +43,7 @@ def test_20_runs_that_have_lost_a_node_resume(nodes, tmp_path):
         runs = [path.name.partition("-")[0] for path in tmp_path.glob("logs/*")]
         given = [f"--timestamp={runs[0]}"] if runs else SETTINGS
         before = checkpoints(tmp_path)
-        common = ["--logdir=logs", "--steps=100_000_000", "--cluster=ray", "--workers=2"]
+        common = ["--logdir=logs", "--steps=100_000_000", "--cluster=ray", "--learners=2"]
         with Command(tmp_path, *common, *given) as command:
             assert command.wait_for(lambda: checkpoints(tmp_path) - before)  # noqa: B023
             time.sleep(moments.uniform(0.0, 1.0))

@@ -9,11 +9,12 @@ import time
 import pytest
 
 from agents import stop_signals
-from agents.distributed.cluster import Address
-from agents.distributed.rendezvous import Place
+from agents.distributed.cluster import Cluster
+from agents.distributed.shared_exchange import EndedLearner, shared_bytes
 from agents.errors import LEARNER_LOST, USAGE_ERROR
 from agents.launchers import launcher
 from agents.launchers.launcher import Loss, supervise
+from agents.shared_memory.shared_block import create_anonymous_file
 
 LOSS = Loss(1, "10.0.0.2", "has not answered for 10 s")
 LOST = "learner 1 on 10.0.0.2 has not answered for 10 s"
@@ -260,20 +261,47 @@ def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, co
         f"report('{reports}'); os.kill(os.getpid(), signal.SIGSTOP)"
     )
     monkeypatch.setattr(launcher, "_LEARNER_CODE", falls_silent)
-    place = Place(0, 1, Address("127.0.0.1", 0), "127.0.0.1")
-    process = launcher.LocalProcess({"config": {"start_timeout": 1.0}}, place, is_quiet=False)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
     while process.poll() is None:
         time.sleep(0.05)
     assert process.poll() == code
     assert process.failure == "did not answer for 1.5 s; see --start-timeout"
 
 
+def test_a_learner_may_be_silent_while_it_waits_for_others(monkeypatch):
+    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 0.5)
+    code = (
+        "import os, sys, time; sys.path[:] = {path!r}; "
+        "from agents.processes import heartbeat; heartbeat._pipe = {pipe}; "
+        "heartbeat.report('joining'); time.sleep(1.5); heartbeat.report('joined'); time.sleep(60)"
+    )
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", code)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
+    while process.poll() is None and "joined" not in process.failure:
+        time.sleep(0.05)
+    assert process.failure.startswith("did not answer for 0.5 s")  # Not before it had joined.
+
+
+def test_the_end_of_a_learner_is_noted_for_those_that_wait_for_it(monkeypatch):
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", "raise SystemExit(0)")
+    memory = create_anonymous_file(shared_bytes(2))
+    ended = EndedLearner(memory)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(1, 2, memory=memory), is_quiet=False)
+    os.close(memory)
+    assert ended.rank is None
+    while process.poll() is None:
+        time.sleep(0.01)
+    assert ended.rank == 1
+
+
 @pytest.mark.parametrize("seconds", [0.01, 0.03, 0.05, 0.07, 0.1])
 def test_an_interrupt_ends_a_learner_that_starts_without_a_traceback(seconds):
     printed = []
-    place = Place(0, 1, Address("127.0.0.1", 0), "127.0.0.1")
     task = {"config": {"start_timeout": 100.0}}
-    process = launcher.LocalProcess(task, place, is_quiet=True, show=printed.append)
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=True, show=printed.append)
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
     while process.poll() is None:

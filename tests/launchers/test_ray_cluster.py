@@ -89,7 +89,7 @@ def train(folder, *arguments, logdir="logs"):
 
 
 def train_on_ray(folder, *arguments):
-    return train(folder, "--cluster=ray", "--workers=2", *arguments)
+    return train(folder, "--cluster=ray", "--learners=2", *arguments)
 
 
 def last_step(folder, logdir="logs"):
@@ -130,7 +130,7 @@ def test_after_the_death_of_a_node_training_continues_on_the_others(nodes, folde
 
 
 def test_too_few_nodes_are_an_error_and_no_wait_for_ever(nodes, folder):
-    arguments = ["--cluster=ray", "--workers=4", "--start-timeout=4"]
+    arguments = ["--cluster=ray", "--learners=4", "--start-timeout=4"]
     with train(folder, *arguments) as command:
         assert command.wait() == 2
         *_, error, need, there = command.printed().splitlines()
@@ -160,7 +160,7 @@ def test_learners_on_two_nodes_train_a_run_that_is_resumed_without_ray(nodes, fo
 def test_learners_on_two_nodes_learn_the_same_as_those_of_one_machine(nodes, folder):
     with train_on_ray(folder, "--steps=2000") as command:
         assert command.wait() == 0, command.printed()
-    with train(folder, "--workers=2", "--steps=2000", logdir="local") as command:
+    with train(folder, "--learners=2", "--steps=2000", logdir="local") as command:
         assert command.wait() == 0, command.printed()
     one, other = last_checkpoint(folder), last_checkpoint(folder, "local")
     assert one.keys() == other.keys() and len(one) > 20
@@ -210,7 +210,7 @@ def test_without_restarts_a_lost_learner_ends_the_training(nodes, folder, end):
         printed = command.printed()
     assert len(re.findall("error: ", printed)) == 1
     assert re.search(rf"error: learner 1 on {re.escape(nodes.host)} .*\n", printed)
-    assert re.search("To resume from step .* --workers=2 --cluster=ray", printed)
+    assert re.search("To resume from step .* --learners=2 --cluster=ray", printed)
     assert is_true_soon(lambda: not nodes.processes())
 
 
@@ -256,7 +256,7 @@ def test_all_ends_with_the_head_of_the_cluster(folder, monkeypatch):
 
 @pytest.mark.slow
 def test_a_signal_while_places_are_looked_for_ends_the_command(nodes, folder):
-    with train(folder, "--cluster=ray", "--workers=4", "--start-timeout=600") as command:
+    with train(folder, "--cluster=ray", "--learners=4", "--start-timeout=600") as command:
         command.wait_for_line("Waiting up to")
         command.stop(signal.SIGINT)
         assert command.process.returncode == 130

@@ -89,7 +89,7 @@ def test_keras_that_is_imported_counts(monkeypatch, tmp_path):
 
 COMMANDS = [
     ["train", "--logdir=made", "--config=cartpole"],
-    ["train", "--logdir=made", "--config=cartpole", "--workers=2"],
+    ["train", "--logdir=made", "--config=cartpole", "--learners=2"],
     ["export", "--logdir=run", "--outdir=made"],
 ]
 

@@ -179,7 +179,7 @@ def test_the_command_ends_with_a_code_where_its_folder_was_deleted(tmp_path, lea
             *[
                 "--env=wanderer:Wanderer-v0",
                 '--env-kwargs={"event": "step", "deletes": true}',
-                f"--workers={learners}",
+                f"--learners={learners}",
             ],
             *[f"--{name.replace('_', '-')}={value}" for name, value in settings.items()],
         ],

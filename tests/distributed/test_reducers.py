@@ -1,0 +1,300 @@
+"""Reductions in graphs: what learners in processes of their own get, their order, and errors."""
+
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents import stop_signals
+from agents.distributed.cluster import Cluster
+from agents.distributed.collective_reducer import CollectiveReducer
+from agents.distributed.shared_exchange import EndedLearner, shared_bytes
+from agents.distributed.shared_reducer import SharedReducer
+from agents.errors import LearnerLostError, UsageError
+from agents.settings.config_file import load_config
+from agents.shared_memory.shared_block import create_anonymous_file
+from agents.storage.checkpoint import fingerprint
+from agents.version import __version__
+from tests.distributed.learners import run_together
+
+# Shapes of leaves by type, of what is gathered.
+GATHERED = {
+    "bool": [4, 2],
+    "int32": [1, 2, 3],
+    "int64": [2, 1],
+    "float32": [3, 5],
+    "float64": [1, 1],
+    "uint8": [2, 3],
+}
+SHAPES = {"matrix": [3, 4], "scalar": [], "vector": [5], "nothing": [0]}
+
+
+def numbers(rank, shape, dtype):
+    """What a learner has: arrays of any type, among them numbers that are not finite."""
+    random = np.random.default_rng(100 * rank + len(shape))
+    values = random.normal(size=shape) * 1000
+    if dtype == "bool":
+        return values > 0
+    array = np.abs(values).astype(dtype) if dtype == "uint8" else values.astype(dtype)
+    if array.dtype.kind == "f" and rank:
+        array[(0,) * len(shape)] = np.nan
+    return array
+
+
+def parts(rank, dtype):
+    """What a learner sums, arrays by name."""
+    return {name: numbers(0, shape, dtype) * (rank + 1) for name, shape in SHAPES.items()}
+
+
+def variables(rank):
+    """Variables of every type by name; those of two learners have nothing in common."""
+    values = {dtype: numbers(rank, shape, dtype) for dtype, shape in GATHERED.items()}
+    scalars = {
+        "scalar/bool": np.bool_(rank == 0),
+        "scalar/int64": np.int64(2**53 + 1 + rank),
+        "scalar/float32": np.float32(0.1 + rank),
+        "scalar/float64": np.float64(np.nan if rank else -np.inf),
+        "uint32": np.array([2**32 - 1, rank], np.uint32),
+    }
+    return {name: tf.Variable(value) for name, value in {**values, **scalars}.items()}
+
+
+def reduce_everything(reducer, config):
+    """Checks the reductions of this learner; returns the fingerprint of what it got."""
+    count, rank, got = reducer.num_learners, reducer.rank, {}
+    assert not reducer.compiles
+    for dtype in ("float32", "float64"):
+        tensors = tf.nest.map_structure(tf.constant, parts(rank, dtype))
+        total, mean, nothing = tf.function(
+            lambda tensors=tensors: (
+                reducer.sum(tensors), reducer.mean((tensors, [])), (reducer.mean({}), reducer.sum(()))
+            ),
+            autograph=False,
+        )()  # fmt: skip
+        assert nothing == ({}, ()) and mean[1] == []
+        for name, part in parts(0, dtype).items():
+            factor = sum(range(1, count + 1))
+            np.testing.assert_allclose(total[name], factor * part, 1e-6, err_msg=name)
+            np.testing.assert_allclose(mean[0][name], factor / count * part, 1e-6, err_msg=name)
+            got[f"{dtype}/{name}"] = np.stack([total[name], mean[0][name]])
+    for axis in (0, 1):
+        own = {dtype: numbers(rank, shape, dtype) for dtype, shape in GATHERED.items()}
+        for one in (tf.function(reducer.gather, autograph=False), reducer.gather):  # Eagerly, too.
+            gathered = one(tf.nest.map_structure(tf.constant, own), axis)
+            for dtype, shape in GATHERED.items():
+                arrays = [numbers(other, shape, dtype) for other in range(count)]
+                np.testing.assert_array_equal(gathered[dtype], np.concatenate(arrays, axis))
+                assert gathered[dtype].dtype == dtype
+                np.testing.assert_array_equal(reducer.own(gathered[dtype], axis), own[dtype])
+    assert reducer.gather({"extras": {}}) == {"extras": {}}
+    copied = variables(rank)
+    reducer.copy_from_chief(copied)
+    assert fingerprint(copied) == fingerprint(variables(0))
+    check_order(reducer)
+    check_stop(reducer)
+    return fingerprint(got)
+
+
+def check_order(reducer):
+    """Reductions that need nothing of each other: a loop, what follows it, and another graph."""
+    variable = tf.Variable(tf.zeros([3]))
+
+    def one_turn(index):
+        variable.assign_add(reducer.mean(tf.fill([3], float(reducer.rank))))
+        return (index + 1,)
+
+    def run(tensor):
+        tf.while_loop(lambda index: index < 20, one_turn, [tf.constant(0)])
+        after = reducer.sum(tensor)
+        return inner(tensor), after
+
+    inner = tf.function(lambda tensor: reducer.gather((tensor, variable + 1)), autograph=False)
+    run = tf.function(run, autograph=False)
+    count = reducer.num_learners
+    for executor in ("SINGLE_THREADED_EXECUTOR", ""):
+        variable.assign(tf.zeros([3]))
+        with tf.experimental.function_executor_type(executor):
+            (_, gathered), after = run(tf.ones([1]))
+        assert after.numpy() == [count]
+        np.testing.assert_allclose(gathered, np.full(3 * count, 20 * (count - 1) / 2 + 1))
+
+
+def check_stop(reducer):
+    """A signal to the last learner, in an iteration of all, stops all before the next."""
+    with stop_signals.handling("it stops"):
+        with reducer.raising():
+            if reducer.rank == reducer.num_learners - 1:
+                os.kill(os.getpid(), signal.SIGHUP)
+            with stop_signals.graph_call():
+                total = reducer.sum(tf.ones([2]))
+        assert total.numpy().tolist() == [reducer.num_learners] * 2
+        with pytest.raises(stop_signals.StopRequested) as raised, reducer.raising():
+            pytest.fail("it was not stopped")
+        assert raised.value.signum == signal.SIGHUP
+        assert not stop_signals.requested
+
+
+@pytest.mark.parametrize("num_learners, kind", [(2, "shared"), (3, "collective")])
+def test_learners_get_the_same_bits(num_learners, kind):
+    results = run_together(reduce_everything, num_learners, kind)
+    assert len(results) == num_learners and len(set(results)) == 1
+
+
+def leave_early(reducer, config):
+    """The chief is interrupted between two iterations, while the others wait for the next."""
+    reducer.copy_from_chief({"weight": tf.Variable(1.0)})
+    if reducer.rank == 0:
+        reducer.leave(stop_signals.StopRequested(signal.SIGTERM))
+        return signal.SIGTERM
+    with pytest.raises(stop_signals.StopRequested) as raised, reducer.raising():
+        pytest.fail("it was not stopped")
+    return raised.value.signum
+
+
+def fail_early(reducer, config):
+    """The last learner fails before an iteration; the others are told why."""
+    reducer.copy_from_chief({"weight": tf.Variable(1.0)})
+    if reducer.rank == 1:
+        reducer.leave(ValueError("the simulator has crashed\nin many lines"))
+        return ""
+    with pytest.raises(LearnerLostError) as raised, reducer.raising():
+        pytest.fail("nothing was lost")
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["shared", "collective"])
+def test_learners_leave_with_a_chief_that_is_interrupted(kind):
+    assert run_together(leave_early, 2, kind) == [signal.SIGTERM] * 2
+
+
+def test_a_learner_that_fails_tells_why():
+    lost, _ = run_together(fail_early, 2, "collective")
+    assert lost == "learner 1 on 127.0.0.1 failed: the simulator has crashed"
+
+
+# Reductions of one learner.
+
+
+@pytest.fixture
+def memory():
+    descriptor = create_anonymous_file(shared_bytes(2))
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.fixture
+def reducer(memory):
+    return SharedReducer(Cluster(1, 2, memory=memory))
+
+
+@pytest.mark.parametrize("method", ["mean", "sum"])
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ((np.float32(1), np.float64(1)), "floating point type, got float32, float64"),
+        ((np.int32(1),), "floating point type, got int32"),
+        ((np.float32(1), np.array([True])), "floating point type, got bool, float32"),
+    ],
+)
+def test_only_one_floating_point_type_is_reduced(reducer, method, tensors, message):
+    with pytest.raises(ValueError, match=message):  # The other learner is not waited for.
+        getattr(reducer, method)(tf.nest.map_structure(tf.constant, tensors))
+
+
+def test_the_loss_of_a_learner_comes_out_of_the_graph(reducer, memory, monkeypatch):
+    monkeypatch.setattr(reducer, "_agree_on_stop", lambda signum: 0)
+    EndedLearner(memory).note(0)
+    for method in ("mean", "sum", "gather"):
+        reduce = tf.function(getattr(reducer, method), autograph=False)
+        with pytest.raises(LearnerLostError, match="learner 0 .the chief."), reducer.raising():
+            reduce(tf.ones([3]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mine"), reducer.raising():
+        tf.debugging.assert_equal(1, 2, "mine")
+    with pytest.raises(KeyError), reducer.raising():
+        raise KeyError
+    with pytest.raises(tf.errors.OpError):  # It does not compile.
+        tf.function(reducer.sum, jit_compile=True, autograph=False)(tf.ones([3]))
+
+
+# Collective operations.
+
+
+class Alone(CollectiveReducer):
+    """A reducer of a cluster that was not joined, to read errors with."""
+
+    def __init__(self, rank, num_learners):
+        addresses = tuple(f"10.0.0.{number}:22" for number in range(num_learners))
+        self.rank, self._cluster = rank, Cluster(rank, num_learners, addresses)
+
+
+RESET = (
+    "Collective ops is aborted by: {}\nAdditional GRPC error information from remote target "
+    "/job:worker/replica:0/task:2 while calling /tensorflow.WorkerService/RecvBuf:\n"
+)
+OWN = "{{function_node __wrapped__CollectiveReduceV2_device_/job:worker/replica:0/task:1/CPU:0}} "
+HEARTBEATS = (
+    "Collective ops is aborted by: Error reported from /job:worker/task:2: The following tasks are "
+    "unhealthy (stopped sending heartbeats):\n/job:worker/replica:0/task:2\nThe tasks have crashed."
+)
+SERVICE = "Collective ops is aborted by: Deadline Exceeded\n\nRPC: /tensorflow.{}"
+FAILED = (
+    "Collective ops is aborted by: Error reported from /job:worker/task:2: {}no simulator\nMore"
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "rank", "cause"),
+    [
+        (tf.errors.UnavailableError, OWN + RESET.format("recvmsg:Connection reset by peer"), 2,
+         "closed its connection"),
+        (tf.errors.UnavailableError, RESET.format("Socket closed"), 2, "closed its connection"),
+        (tf.errors.UnavailableError, HEARTBEATS, 2, "has not answered for 10 s"),
+        (tf.errors.DeadlineExceededError, SERVICE.format("CoordinationService/Heartbeat"), 0,
+         "has not answered for 10 s"),
+        (tf.errors.UnavailableError, FAILED.format("a learner has failed: "), 2,
+         "failed: no simulator"),
+        (tf.errors.AbortedError, "Collective ops is aborted by: a\nreason", 0,
+         "was lost: Collective ops is aborted by: a reason"),
+        (tf.errors.CancelledError, RESET.format("cancelled"), 2, "was lost: "),
+        (tf.errors.InternalError, RESET.format("odd"), 2, "was lost: "),
+    ],
+)  # fmt: skip
+def test_errors_of_tensorflow_name_a_learner(kind, message, rank, cause):
+    with pytest.raises(LearnerLostError) as raised, Alone(1, 3)._raising_losses():
+        raise kind(None, None, message)
+    lost = raised.value
+    assert (lost.rank, lost.host) == (rank, f"10.0.0.{rank}")
+    assert lost.cause.startswith(cause) and len(str(lost).splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", [tf.errors.InternalError, tf.errors.InvalidArgumentError])
+def test_other_errors_of_tensorflow_pass(kind):
+    with pytest.raises(kind), Alone(1, 3)._raising_losses():
+        raise kind(None, None, "of a compiled program")
+
+
+def gather_settings(rank, num_learners, *settings):
+    """A reducer that has got the settings of all learners, as JSON."""
+    reducer = Alone(rank, num_learners)
+    texts = [json.dumps(one).encode() for one in settings]
+    sizes = np.array([len(text) for text in texts], np.int32).reshape(-1, 1).view(np.uint8)
+    rows = [np.frombuffer(text.ljust(max(map(len, texts))), np.uint8) for text in texts]
+    received = iter([tf.constant(sizes), tf.constant(np.stack(rows))])
+    reducer._gather = lambda data: next(received)
+    return reducer
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_other_settings_and_versions_are_named(rank):
+    config = load_config("pendulum")
+    own = {"version": __version__, **config.model_dump(mode="json")}
+    gather_settings(rank, 2, own, {**own, "threads": 7, "num_processes": 3})._check_settings(config)
+    for name, value, shown in (
+        ("learning_rate", 0.5, "0.5"), ("version", "0.0.1", "'0.0.1'"), ("layers", [8], "[8]")
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=f"learner 1 on 10.0.0.1: its {name} is ") as raised:
+            gather_settings(rank, 2, own, {**own, name: value})._check_settings(config)
+        assert shown in str(raised.value)
