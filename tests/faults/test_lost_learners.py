@@ -148,23 +148,6 @@ def test_the_group_starts_again(where, fault, rank, start):
 
 @pytest.mark.slow
 @needs_machines
-def test_machines_that_stay_away_are_left_out(start):
-    learners = start("machines", [*TINY[:2], "--num-envs=6", *TINY[3:], "--minibatch-size=60"], 3)
-    learners.start("--restarts=2", "--start-timeout=30")
-    train_a_while(learners)
-    learners.machines.cut_off(1)
-    # Three, and then two: learner 2 is another one then.
-    assert learners.commands[1].wait(120) == 2
-    assert "can't reach the chief" in learners.console(1)
-    learners.commands.pop(1)
-    before = max(learners.checkpoints())
-    learners.wait_for(lambda: max(learners.checkpoints()) > before)
-    learners.commands[0].send_signal(signal.SIGINT)
-    assert ends(learners) == [130, 130]
-
-
-@pytest.mark.slow
-@needs_machines
 def test_a_machine_that_comes_back_takes_part_again(start):
     learners = start("machines")
     learners.start("--restarts=1")
@@ -199,7 +182,8 @@ def test_a_signal_to_any_command_stops_all(whom, where, signum, start):
         command.send_signal(signum)
     assert set(ends(learners)) == {128 + signum}, learners.consoles()
     printed = learners.console(0)
-    assert printed.count(f"Received {signum.name}: training stops and a checkpoint is saved") == 1
+    signalled = learners.console(1 if whom == "follower" else 0)
+    assert signalled.count(f"Received {signum.name}: training stops") == 1
     assert printed.count("Interrupted.") == 1 and "error" not in learners.consoles()
     step = int(re.search("To resume from step ([0-9,]+): ", printed)[1].replace(",", ""))
     assert step == max(learners.checkpoints())
@@ -277,10 +261,9 @@ def test_the_same_learners_started_twice_are_refused(start, tmp_path):
     again._started = 1
     again.start("--start-timeout=10")
     try:
-        # The other learner has lost its chief.
-        assert [command.wait(LIMIT) for command in again.commands] == [2, LEARNER_LOST]
+        assert [command.wait(2 * LIMIT) for command in again.commands] == [2, 2]
         for index in (0, 1):
-            assert "is being trained by process" in again.console(index)
+            assert "can't start TensorFlow's server" in again.console(index)
             assert len(again.console(index).splitlines()) <= 3
     finally:
         for command in again.commands:
