@@ -1,6 +1,5 @@
 import contextlib
 import shutil
-import threading
 
 import numpy as np
 import pytest
@@ -131,17 +130,6 @@ def test_types_of_numbers_that_may_not_be_finite(tmp_path, dtype, value):
     variable.assign(tf.cast([1.0, value], dtype))
     with pytest.raises(NonFiniteError, match="half .* step 200"):
         checkpoints.save(200)
-
-
-def test_given_values_are_saved_instead_of_those_of_the_variables(tmp_path):
-    variables, checkpoints = write(tmp_path, [100])
-    values = {name: variable.numpy() for name, variable in variables.items()}
-    variables["network/kernel"].assign([9.0, 9.0, 9.0])
-    thread = threading.Thread(target=checkpoints.save, args=(150,), kwargs={"values": values})
-    thread.start()
-    thread.join()
-    assert checkpoints.load()
-    np.testing.assert_array_equal(variables["network/kernel"], values["network/kernel"])
 
 
 def test_all_types_and_names_are_loaded_as_they_were_saved(tmp_path):
