@@ -146,15 +146,6 @@ def read_slurm(variables: Mapping[str, str]) -> Cluster:
         ) from None
 
 
-def scheduler_of(variables: Mapping[str, str]) -> str:
-    """Name of what starts the learners of several machines; empty for a command without."""
-    if variables.get("TF_CONFIG"):
-        return "TF_CONFIG"
-    if "SLURM_PROCID" in variables and variables.get("SLURM_STEP_NUM_TASKS", "1") != "1":
-        return "srun"
-    return ""
-
-
 def check_trusted(addresses: Sequence[str]) -> None:
     """Refuses clusters whose learners strangers may reach.
 

@@ -21,7 +21,6 @@ from agents.distributed.cluster import (
     divides,
     read_cluster,
     read_slurm,
-    scheduler_of,
 )
 from agents.distributed.shared_exchange import shared_bytes
 from agents.errors import (
@@ -44,7 +43,7 @@ from agents.launchers.launcher import (
 from agents.launchers.ray_session import connected
 from agents.processes.heartbeat import report
 from agents.runtime.tensorflow_setup import start_tensorflow
-from agents.scripts.train import resume_hints, train, train_in_console
+from agents.scripts.train import resume_hints, scheduler_of, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import refusing_modules_in

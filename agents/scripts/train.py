@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
@@ -21,7 +21,6 @@ from agents.backends.backend import EnvBackend, make_backend
 from agents.command_line.parser import parse_command
 from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.deployment.scores import outcome
-from agents.distributed.cluster import scheduler_of
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
@@ -287,6 +286,15 @@ def main(arguments: list[str]) -> None:
 
         raise SystemExit(train_together(config, run, command, options, note))
     train_in_console(config, run, command, options.track, note=note)
+
+
+def scheduler_of(variables: Mapping[str, str]) -> str:
+    """Name of what starts the learners of several machines; empty for a command without."""
+    if variables.get("TF_CONFIG"):
+        return "TF_CONFIG"
+    if "SLURM_PROCID" in variables and variables.get("SLURM_STEP_NUM_TASKS", "1") != "1":
+        return "srun"
+    return ""
 
 
 def train_in_console(

@@ -14,9 +14,9 @@ from agents.distributed.cluster import (
     parse_address,
     read_cluster,
     read_slurm,
-    scheduler_of,
 )
 from agents.errors import MAX_LINE_LENGTH, UsageError, describe_error
+from agents.scripts.train import scheduler_of
 from agents.settings.config_file import load_config
 from agents.settings.derived import elements_per_minibatch
 
