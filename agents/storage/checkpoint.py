@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -128,14 +127,6 @@ def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
     except DamagedError as error:
         raise UsageError(f"the checkpoint {path} is damaged: {error}") from None
     _assign(files[0], content, variables, are_all=False)
-
-
-def fingerprint(variables: Mapping[str, tf.Variable | np.ndarray]) -> str:
-    """Returns the SHA-256 of all names and values in hexadecimal, equal for equal bits only."""
-    digest = hashlib.sha256()
-    for name in sorted(variables):
-        digest.update(name.encode() + np.asarray(variables[name]).tobytes())
-    return digest.hexdigest()
 
 
 def _sizes(variables: Mapping[str, tf.Variable]) -> dict[str, int]:

@@ -16,9 +16,9 @@ from agents.distributed.shared_reducer import SharedReducer
 from agents.errors import LearnerLostError, UsageError
 from agents.settings.config_file import load_config
 from agents.shared_memory.shared_block import create_anonymous_file
-from agents.storage.checkpoint import fingerprint
 from agents.version import __version__
 from tests.distributed.learners import run_together
+from tests.fingerprint import fingerprint
 
 # Shapes of leaves by type, of what is gathered.
 GATHERED = {

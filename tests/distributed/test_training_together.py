@@ -13,10 +13,10 @@ import pytest
 from agents.backends.backend import make_backend
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import fingerprint
 from agents.training.algorithms import find_algorithm
 from agents.training.learner import Learner
 from tests.distributed.learners import ROOT, free_addresses, run_together
+from tests.fingerprint import fingerprint
 
 SMALL = {
     "env_backend": "tf",

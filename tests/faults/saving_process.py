@@ -6,9 +6,10 @@ It prints a line when it has resumed, with the step, and one for every checkpoin
 import sys
 
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import Checkpoints, fingerprint
+from agents.storage.checkpoint import Checkpoints
 from agents.storage.run_directory import RunDirectory
 from tests.faults.plain_runs import INTERVAL, make_variables
+from tests.fingerprint import fingerprint
 
 
 def main(path, size):

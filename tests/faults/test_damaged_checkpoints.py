@@ -8,11 +8,11 @@ import warnings
 import pytest
 
 from agents.errors import UsageError
-from agents.storage.checkpoint import fingerprint
 from agents.storage.run_directory import RunDirectory
 from tests.faults.damages import DAMAGES, flip_bits
 from tests.faults.figures import record
 from tests.faults.plain_runs import INTERVAL, make_variables, resume, save_steps
+from tests.fingerprint import fingerprint
 
 STEPS = [INTERVAL * number for number in range(1, 8)]
 KEPT = STEPS[-5:]

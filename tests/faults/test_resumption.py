@@ -4,9 +4,9 @@ import importlib.util
 
 import pytest
 
-from agents.storage.checkpoint import fingerprint
 from tests.faults.figures import record
 from tests.faults.tiny_trainings import UPDATE, UPDATES, make_config, never_stopped, values
+from tests.fingerprint import fingerprint
 from tests.scripts.runs import events, finish, rewound, rows
 
 BACKENDS = ["process", "hybrid", "inline", "tf", "envpool"]

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
-from agents.storage.checkpoint import fingerprint
+from tests.fingerprint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
 
 STRUCTURE = {"kernel": tf.constant([1.0, 2.0]), "others": (tf.constant(3.0),)}

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from agents.learning.reduction import SINGLE_LEARNER
-from agents.storage.checkpoint import fingerprint
+from tests.fingerprint import fingerprint
 from tests.ppo.agent import Agent
 from tests.ppo.linear_learner import EPOCHS, Learner, N, make_problem
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer

@@ -11,7 +11,7 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.schedules import Constant
 from agents.ppo.kl_limits import KLStop
 from agents.ppo.update import Update
-from agents.storage.checkpoint import fingerprint
+from tests.fingerprint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
 
 RATE, EPSILON = 0.01, 1e-5

@@ -8,9 +8,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import fingerprint
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
+from tests.fingerprint import fingerprint
 
 SMALL = {
     "num_envs": 4, "rollout_length": 50, "minibatch_size": 50, "epochs": 2, "layers": (8,), "steps": 2000,

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from agents.errors import NonFiniteError, UsageError
-from agents.storage.checkpoint import Checkpoints, fingerprint
+from agents.storage.checkpoint import Checkpoints
+from tests.fingerprint import fingerprint
 
 
 def make_variables(fill=0.0, size=3):

@@ -6,7 +6,7 @@ import pytest
 
 from agents.settings.config_file import load_config
 from agents.stop_signals import StopRequested
-from agents.storage.checkpoint import Checkpoints, fingerprint
+from agents.storage.checkpoint import Checkpoints
 from agents.storage.metrics_file import read_metrics
 from agents.storage.run_directory import RunDirectory
 from agents.training import training_loop as loop_module
@@ -14,6 +14,7 @@ from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.training_loop import training_loop
 from agents.vector.batch_env import BatchEnv
 from tests.faulty_toys import FaultyEnv
+from tests.fingerprint import fingerprint
 from tests.toys import FORCE, UNBOUNDED, RandomEnv
 from tests.training.learners import TINY, make_learner, make_random_env
 

@@ -14,8 +14,8 @@ from tensorflow.python.framework import op_callbacks
 from agents.backends.backend import make_backend
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import fingerprint
 from agents.training.learner import Learner, to_graph
+from tests.fingerprint import fingerprint
 from tests.toys import RandomEnv
 from tests.training.learners import make_learner, make_random_env, make_tensor_env
 

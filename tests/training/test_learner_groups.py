@@ -9,13 +9,13 @@ from agents.errors import NonFiniteError
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo import PPO
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import fingerprint
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training import following
 from agents.training.learner import Learner
 from agents.vector.batch_env import BatchEnv
 from agents.workers.host import LocalHost
 from tests.faulty_toys import FaultyEnv
+from tests.fingerprint import fingerprint
 from tests.tensor_toys import LearnerGroup, RandomTensorEnv
 from tests.toys import UNBOUNDED, RandomEnv
 from tests.training.learners import TINY
