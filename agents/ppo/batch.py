@@ -34,7 +34,7 @@ class Batch(NamedTuple):
       advantage: float32 [M].
       is_first: bool [N, L], whether a step is the first of an episode; () for single steps.
       inputs: Normalized network inputs [M, ...].
-      old_log_prob: float32 [M], log-probabilities of the samples before the update.
+      old_log_prob: float32 [M], log-probabilities of the samples under the policy that acted.
       old_parameters: Parameters of the policy's distributions before the update, [M, size] each.
       sample: Structure [M, ...], the samples of the policy that acted.
       states: Recurrent state before each sequence, [N, U]; empty for single steps.
@@ -42,9 +42,9 @@ class Batch(NamedTuple):
       value: float32 [M], normalized values before the update.
       valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
         means nothing. () if all have one, see `Step.restarted`.
-      start_parameters: Parameters of the policy's distributions before the update, of `inputs`,
-        [M, size] each. `old_parameters` are of inputs with the normalizer's statistics of acting
-        time. () without a setting that needs them, see `limits_kl`.
+      start_log_prob: float32 [M], log-probabilities of the samples before the update, of `inputs`.
+        `old_log_prob` is of inputs with the normalizer's statistics of acting time. () without a
+        setting that needs it, see `limits_kl`.
     """
 
     # Loop variables of the compiled update have this order; changing it changes rounding.
@@ -58,7 +58,7 @@ class Batch(NamedTuple):
     target: tf.Tensor
     value: tf.Tensor
     valid: Mask = ()
-    start_parameters: tuple[tf.Tensor, ...] = ()
+    start_log_prob: tf.Tensor | tuple[()] = ()
 
 
 class RolloutProcessor:
@@ -190,7 +190,8 @@ class RolloutProcessor:
             batch = to_elements(steps)
         if limits_kl(config):
             start = network.parameters(batch.inputs, batch.states, batch.is_first)
-            batch = batch._replace(start_parameters=_per_step(start, batch.advantage))
+            start_policy = network.distribution(start, batch.inputs)
+            batch = batch._replace(start_log_prob=start_policy.log_prob(batch.sample))
         return batch, arrays, lambda: to_elements(targets(*estimate()[:2]), self._length)
 
     def reset_episode_state(self) -> None:

@@ -6,7 +6,6 @@ import math
 
 import tensorflow as tf
 
-from agents.distributions.distribution import Distribution
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import standardize
 from agents.learning.schedules import Constant, make_schedule
@@ -85,6 +84,10 @@ class Loss:
         value_loss = objectives.value_loss(
             value, minibatch.value, minibatch.target, config.value_clip, minibatch.valid
         )
+        # Where the divergence limits the update, it is the change of the weights alone: ratios to the
+        # policy that acted also contain the change of the normalizer's statistics.
+        start_log_prob = minibatch.start_log_prob
+        start_log_prob = old_log_prob if isinstance(start_log_prob, tuple) else start_log_prob
         entropy = tf.reduce_mean(policy.entropy())  # []
         entropy_bonus = self._entropy_coef.value(progress) * entropy
         loss = policy_loss + config.value_coef * value_loss - entropy_bonus
@@ -94,7 +97,7 @@ class Loss:
             "policy": policy_loss,
             "value": value_loss,
             "entropy": entropy,
-            "approx_kl": self._approx_kl(minibatch, policy, log_prob),
+            "approx_kl": objectives.approximate_kl(log_prob, start_log_prob),
             "clip_fraction": objectives.clip_fraction(log_prob, old_log_prob, clip_ratio),
         }
 
@@ -110,17 +113,6 @@ class Loss:
         Arguments are those of `objectives.clipped_policy_loss`; `advantage` is standardized.
         """
         return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
-
-    def _approx_kl(self, minibatch: Batch, policy: Distribution, log_prob: tf.Tensor) -> tf.Tensor:
-        """KL divergence from the policy before the update, float32 [], in nats.
-
-        Where it limits the update, it is the change of the weights alone: ratios to the policy that
-        acted also contain the change of the normalizer's statistics.
-        """
-        if not minibatch.start_parameters:
-            return objectives.approximate_kl(log_prob, minibatch.old_log_prob)
-        start = self.network.distribution(minibatch.start_parameters, minibatch.inputs)
-        return tf.reduce_mean(start.kl(policy))
 
     def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Adapts the penalties to the finished update; returns their metrics by tag."""

@@ -310,14 +310,14 @@ def test_fields_have_their_order():
     """It is that of the compiled update's loop variables; another one changes rounding."""
     assert Batch._fields == (
         "advantage", "is_first", "inputs", "old_log_prob", "old_parameters", "sample", "states",
-        "target", "value", "valid", "start_parameters",
+        "target", "value", "valid", "start_log_prob",
     )  # fmt: skip
 
 
 def test_empty_fields_are_no_tensors():
     batch = as_batch(make_problem()[1])
     assert batch.is_first == () and batch.states == {} and batch.valid == ()
-    assert batch.start_parameters == ()
+    assert batch.start_log_prob == ()
     assert len(tf.nest.flatten(batch)) == len(Batch._fields) - 4 + len(batch.old_parameters) - 1
 
 

@@ -148,7 +148,7 @@ def test_the_kl_target_grows_with_the_root_of_the_dimensions_of_actions():
     for kl_target, multiply in [(0.01, True), (0.02, False), (0.01, False)]:
         envs = random_envs(2, action_space=spaces.Box(-9, 9, (4,)))
         settings = {"kl_target": kl_target, "multiply_kl_target": multiply}
-        agent = Agent(envs, 10, epochs=50, learning_rate_schedule="kl", **settings)
+        agent = Agent(envs, 10, epochs=10, learning_rate_schedule="kl", **settings)
         agent.iterate()
         rates[kl_target, multiply] = float(agent.iterate().scalars["schedule/learning_rate"])
     assert rates[0.01, False] < rates[0.01, True] == rates[0.02, False]
@@ -167,7 +167,7 @@ def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy(recurrent,
     change = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0] - before
     assert np.abs(change).max() > 0.5  # In units of the standard deviation, 1.
     assert scalars["losses/epochs"] == 3
-    assert scalars["losses/approx_kl"] < 1e-6
+    assert scalars["losses/approx_kl"] < 1e-5  # Of the weights; the normalizer's share is 0.1.
     assert scalars["schedule/learning_rate"] > 1e-6
 
 
