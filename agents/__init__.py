@@ -3,34 +3,24 @@
 The rooms (packages), from the bottom up; each imports only from those above it in this list:
 
   errors, seeds, spaces, stop_signals, ...  what all rooms use
-  runtime        TensorFlow in this process: its start, compiled programs
-  settings       what an experiment is
-  command_line   options and errors of the commands
+  settings       what an experiment is, and the command line that takes it
   environments   one Gymnasium environment: wrappers, families, rendering
-  shared_memory  memory that processes share, requests and replies in it
-  processes      start and end of worker processes
-  workers        processes that host environments
-  vector         batches of environments
-  adapters       vector environments of other libraries
+  workers        processes that host environments, and their shared memory
+  vector         batches of environments, also of other libraries
   distributions  action distributions
   learning       what any algorithm needs: returns, normalizers, optimizers, schedules
   policies       acting: inputs, networks, recurrent state
   graph          environments and the simulation loop as operations of the graph
-  distributed    several learners: processes of one machine, or of many
-  launchers      start of several learners
-  tensor_envs    environments in TensorFlow
   ppo            proximal policy optimization
-  backends       where environments run: process, hybrid, inline, envpool, tf
-  storage        what lies in a run's folder, and is safe there: checkpoints, the lock
-  tracking       how a training goes: metrics.jsonl, TensorBoard
-  analysis       what runs have learned: curves, comparisons
-  deployment     trained policies outside of training: loaded, exported
+  runs           a run's folder: checkpoints, metrics, TensorBoard; curves and comparisons of runs
+  deployment     trained policies outside of training: loaded, exported, filmed
+  distributed    several learners: processes of one machine, or of many
   training       the trainer: learner, evaluation, the training loop
   scripts        the commands
 
-Runtime, settings, environments, shared_memory, processes, workers, vector, adapters, backends, storage,
-tracking and analysis do not import TensorFlow, or only inside of functions. `agents.tools`
-lists the names that users of batch-ppo know, and `agents.presets` is a link to `configs/`.
+Settings, environments, workers, vector and runs do not import TensorFlow, or only inside of functions.
+`agents.tools` lists the names that users of batch-ppo know, `agents.tensor_envs` those of environments
+in TensorFlow, and `agents.presets` is a link to `configs/`.
 
 Glossary. Letters in shapes, everywhere the same:
 
@@ -60,25 +50,25 @@ Words, each with one meaning:
   host           environments of a batch in a worker process, or in this process
 """
 
-from agents.command_line import search_path as search_path
+from agents.settings import search_path as search_path
 
 # isort: split
 from typing import TYPE_CHECKING
 
-from agents.command_line.installation import check_package
 from agents.lazy_import import lazy_names
+from agents.settings.installation import check_package
 from agents.settings.peer_names import attribute_hint
 from agents.version import __version__ as __version__
 
 check_package(__file__)
 
 if TYPE_CHECKING:
-    from agents.analysis.curves import plot as plot
     from agents.deployment.trained_policy import load_policy as load_policy
     from agents.graph.algorithm import Algorithm as Algorithm
     from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv
     from agents.graph.simulation import simulate as simulate
     from agents.ppo.ppo import PPO as PPO
+    from agents.runs.curves import plot as plot
     from agents.scripts.train import train as train
     from agents.scripts.visualize import visualize as visualize
     from agents.settings.config_file import load_config as load_config
@@ -95,7 +85,7 @@ HOMES = {
     "load_config": "agents.settings.config_file",
     "load_policy": "agents.deployment.trained_policy",
     "make_batch_env": "agents.vector.process_batch",
-    "plot": "agents.analysis.curves",
+    "plot": "agents.runs.curves",
     "simulate": "agents.graph.simulation",
     "train": "agents.scripts.train",
     "visualize": "agents.scripts.visualize",

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from agents.runs.episode_statistics import EpisodeStatistics
 from agents.scripts import train
-from agents.tracking.episode_statistics import EpisodeStatistics
 from benchmarks.episode_lines import episode_line
 
 

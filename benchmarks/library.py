@@ -38,8 +38,8 @@ def learner(
       num_learners: How many there are.
       make_reducer: Makes what combines them, once TensorFlow has started; by default nothing does.
     """
-    from agents.backends.backend import make_backend
-    from agents.runtime.tensorflow_setup import start_tensorflow
+    from agents.graph.backend import make_backend
+    from agents.tensorflow_setup import start_tensorflow
 
     backend = make_backend(config)
     spec = backend.check()
@@ -79,7 +79,7 @@ def algorithm(
       batch_env: The environments, which are closed afterwards; by default they are made here.
     """
     import agents
-    from agents.runtime.tensorflow_setup import start_tensorflow
+    from agents.tensorflow_setup import start_tensorflow
 
     config = make_config(settings, env=env, num_envs=num_envs, rollout_length=rollout_length)
     batch_env = batch_env or agents.make_batch_env(constructors(env, num_envs))
@@ -130,10 +130,10 @@ class Stopwatch:
 
 def watch_logging(watch: Stopwatch, config: Config) -> None:
     """Watches the iterations of a training, and its logging as `scalars` and `histograms`."""
-    from agents.runtime.tensorflow_setup import start_tensorflow
+    from agents.tensorflow_setup import start_tensorflow
 
     start_tensorflow(config.threads)
-    from agents.tracking.metrics import Metrics
+    from agents.runs.metrics import Metrics
     from agents.training.learner import Learner
 
     watch.watch(Learner, "iterate")
@@ -145,7 +145,7 @@ def watch_logging(watch: Stopwatch, config: Config) -> None:
 
 def watch_start(watch: Stopwatch) -> None:
     """Watches the parts of the training command, and exits after the first iteration."""
-    from agents.backends import backend
+    from agents.graph import backend
     from agents.scripts import train
 
     def exit_process() -> None:

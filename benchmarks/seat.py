@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from agents.distributed.cluster import Cluster
-from agents.processes.reaper import guard
-from agents.runtime.tensorflow_setup import start_tensorflow
 from agents.settings.config import Config
+from agents.tensorflow_setup import start_tensorflow
+from agents.workers.reaper import guard
 
 if TYPE_CHECKING:
     from agents.distributed.team_reducer import TeamReducer

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from unittest import mock
 
-from agents.runtime import compilation_cache
+from agents import compilation_cache
 from benchmarks import processes
 from benchmarks.case import OURS, Case, Contestant
 from benchmarks.contestant import Measure

@@ -104,7 +104,7 @@ def in_graph(env: str, num_envs: int, steps: int) -> Iterator[Measure]:
         import tensorflow as tf
 
         from agents import simulate
-        from agents.runtime.graph_calls import GraphCalls
+        from agents.graph.graph_calls import GraphCalls
 
         collect = tf.function(lambda: simulate(envs, ppo, steps), autograph=False)
         with GraphCalls(convolves=False):

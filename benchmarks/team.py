@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from agents.distributed.shared_exchange import shared_bytes
-from agents.shared_memory.shared_block import create_anonymous_file
+from agents.workers.shared_block import create_anonymous_file
 from benchmarks.case import Contestant
 from benchmarks.contestant import Measurement
 from benchmarks.machine import cores

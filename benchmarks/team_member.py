@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from agents.runtime.graph_calls import GraphCalls
-from agents.tracking.time_shares import TimeShares
+from agents.graph.graph_calls import GraphCalls
+from agents.runs.time_shares import TimeShares
 from benchmarks import library
 from benchmarks.contestant import Measure, Measurement
 from benchmarks.exchange_watch import WatchedExchange

@@ -145,7 +145,7 @@ def memory(recurrent: str) -> Iterator[Measure]:
 def logging(preset: str, env_backend: str, steps: int) -> Iterator[Measure]:
     """Measures the share of logging in the time of iterations and logging, in percent."""
     import agents
-    from agents.storage.run_directory import RunDirectory
+    from agents.runs.run_directory import RunDirectory
 
     config = agents.load_config(
         preset, env_backend=env_backend, steps=steps, eval_interval=10**12, eval_episodes=1

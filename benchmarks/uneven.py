@@ -157,7 +157,7 @@ def _collecting(
     with library.algorithm("Pendulum-v1", len(made), STEPS, settings, batch) as (envs, ppo):
         import tensorflow as tf
 
-        from agents.runtime.graph_calls import GraphCalls
+        from agents.graph.graph_calls import GraphCalls
 
         collect = tf.function(lambda: agents.simulate(envs, ppo, STEPS), autograph=False)
 

@@ -29,9 +29,9 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 import agents
-from agents.command_line.parser import parse_command
 from agents.errors import UsageError
 from agents.settings.config import Config
+from agents.settings.parser import parse_command
 from results.expected import expected_results
 from results.kept_runs import keep, median_run
 from results.learning_curves import plot_learning_curves

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.storage.checkpoint_files import newest_record, write
-from agents.storage.run_directory import RunDirectory
+from agents.runs.checkpoint_files import newest_record, write
+from agents.runs.run_directory import RunDirectory
 from results.runs import Run
 
 # Groups of variables that acting needs, and the averaged ones; not the optimizer's, twice as large.

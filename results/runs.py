@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from results.versions import versions
 
 AVERAGED = "eval/averaged_return_mean"

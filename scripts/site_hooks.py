@@ -24,10 +24,10 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 from pydantic import BaseModel
 
-from agents.command_line.parser import option_name
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
 from agents.settings.config_file import load_config, preset_names
+from agents.settings.parser import option_name
 from agents.types import PlainData
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -3,7 +3,7 @@ import signal
 
 import pytest
 
-from agents.runtime import compilation_cache
+from agents import compilation_cache
 from agents.training import training_recorder
 
 # Processes started in the background of a shell ignore these, and so would all that tests start.

@@ -37,7 +37,7 @@ METHODS = {"listen", "bind", "create_server"}  # Of sockets, whatever their name
 
 # File and call: reason.
 EXCEPTIONS = {
-    ("agents/launchers/ray_cluster.py", ".create_server("): "To find a free port of a node.",
+    ("agents/distributed/ray_cluster.py", ".create_server("): "To find a free port of a node.",
     ("benchmarks/team.py", ".create_server("): "To find free ports of the loopback interface.",
     ("agents/workers/worker.py", "cloudpickle.loads"): "The parent's commands, in the worker.",
     (
@@ -46,7 +46,7 @@ EXCEPTIONS = {
     ): "What the parent has registered, in the worker.",
     ("agents/workers/host.py", "pickle.loads"): "Replies of a worker, in its parent.",
     ("agents/workers/worker.py", "pickle.loads"): "A reply of its own, to print it.",
-    ("agents/tensor_envs/registration.py", ".bind("): "Of a function's signature, not a socket.",
+    ("agents/graph/tensor_registration.py", ".bind("): "Of a function's signature, not a socket.",
 }
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 import agents
-from agents.command_line.installation import DISTRIBUTION
+from agents.settings.installation import DISTRIBUTION
 from agents.version import __version__
 
 

@@ -18,15 +18,15 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.command_line.installation import install_command
 from agents.deployment.policy_function import NamedLeaf, PolicyFunction
 from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
 from agents.errors import UsageError
 from agents.paths import absolute_path
+from agents.runs.run_directory import RunDirectory, check_writable
 from agents.seeds import Seeds
-from agents.storage.run_directory import RunDirectory, check_writable
+from agents.settings.installation import install_command
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import PlainData, Space
 

@@ -13,20 +13,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agents.backends.backend import EnvBackend, IndexedWrapper, make_backend
-from agents.environments.drawing.rendering import (
+from agents.environments.rendering import (
     RenderingError,
     choose_camera,
     reduce_render_quality,
     rendering_without_display,
 )
-from agents.environments.drawing.video import RecordFilm
+from agents.environments.video import RecordFilm
 from agents.errors import EnvironmentRaisedError, UsageError
-from agents.runtime.tensorflow_setup import start_tensorflow
+from agents.graph.backend import EnvBackend, IndexedWrapper, make_backend
+from agents.runs.checkpoint_files import find_files, spread
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
-from agents.storage.checkpoint_files import find_files, spread
-from agents.storage.run_directory import RunDirectory
+from agents.tensorflow_setup import start_tensorflow
 from agents.types import Env, PlainData, Space
 from agents.vector.batch_env import BatchEnv
 
@@ -130,7 +130,7 @@ def record_film(source: Source, seed: int, path: Path) -> None:
         start_tensorflow(config.threads)
         from agents.deployment.trained_policy import TrainedPolicy
         from agents.policies.policy import Policy
-        from agents.storage.checkpoint import restore
+        from agents.runs.checkpoint import restore
 
         spaces = fitting_spaces(source, envs)
         policy = Policy(*spaces, config)

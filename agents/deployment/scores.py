@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agents.storage.checkpoint_files import AVERAGED, find_files
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.checkpoint_files import AVERAGED, find_files
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.types import PlainData
 
 TAGS = ("eval/return_mean", "eval/return_std", "eval/length_mean")

@@ -17,12 +17,12 @@ from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy, check_size
+from agents.runs.checkpoint import restore
+from agents.runs.checkpoint_files import AVERAGED
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, pack
-from agents.storage.checkpoint import restore
-from agents.storage.checkpoint_files import AVERAGED
-from agents.storage.run_directory import RunDirectory
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
 from agents.vector.batch_inputs import reset_mask

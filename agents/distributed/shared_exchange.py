@@ -18,8 +18,8 @@ import time
 import numpy as np
 
 from agents.errors import LearnerLostError
-from agents.shared_memory.channel import ORDERED_WRITES
-from agents.shared_memory.shared_block import map_file
+from agents.workers.channel import ORDERED_WRITES
+from agents.workers.shared_block import map_file
 
 # Bytes that a learner writes in a turn; longer arrays take several.
 SLOT_BYTES = 1 << 22

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import dataclass
 
-from agents.command_line.installation import install_command
 from agents.errors import UsageError
+from agents.settings.installation import install_command
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
 from agents.environments import bullet, dm_control
-from agents.environments.drawing.rendering import check_rendering
 from agents.environments.families import DM_CONTROL, FAMILIES
+from agents.environments.rendering import check_rendering
 from agents.environments.wrappers import ActionRepeat, RebuildOnSeed, ResetOptions
 from agents.environments.wrappers.action_mask import with_action_mask
 from agents.errors import UsageError

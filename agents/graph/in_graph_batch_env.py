@@ -12,17 +12,17 @@ import tensorflow as tf
 from gymnasium.error import ResetNeeded
 
 from agents import stop_signals
-from agents.adapters.autoreset import to_same_step
-from agents.adapters.packing import PackedSteps
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.python_call import PythonCall
 from agents.graph.step import Step
-from agents.shared_memory.shared_arrays import Field
 from agents.spaces import flatten, pack
 from agents.types import NestedArray, NestedTensor, VectorEnv
+from agents.vector.autoreset import to_same_step
 from agents.vector.batch_env import BatchEnv
 from agents.vector.paced_rollout import STEP_BYTES, PacedRollout
+from agents.vector.packing import PackedSteps
 from agents.vector.restarts import Restart
+from agents.workers.shared_arrays import Field
 
 
 class InGraphBatchEnv(InGraphEnv):
@@ -32,7 +32,7 @@ class InGraphBatchEnv(InGraphEnv):
         """Creates the variables.
 
         Args:
-          batch_env: Any vector environment that `agents.adapters.autoreset.to_same_step` takes: here
+          batch_env: Any vector environment that `agents.vector.autoreset.to_same_step` takes: here
             environments are reset in the step that ends their episode.
           info_keys: Names of numbers in its infos to return for every step. A `BatchEnv` has those
             it was created with.

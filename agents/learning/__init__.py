@@ -1,5 +1,5 @@
 """Returns, normalizers, optimizers and schedules of any algorithm."""
 
-from agents.runtime.keras_settings import check_keras
+from agents.keras_settings import check_keras
 
 check_keras()  # Before the modules of this package import Keras.

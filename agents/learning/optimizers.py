@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from agents.keras_settings import default_settings
 from agents.learning.schedules import Constant, make_schedule
-from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
 
 

@@ -1,5 +1,5 @@
 """Acting: preprocessed inputs, networks and recurrent state."""
 
-from agents.runtime.keras_settings import check_keras
+from agents.keras_settings import check_keras
 
 check_keras()  # Before the modules of this package import Keras.

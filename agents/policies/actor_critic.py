@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import ParametricDistribution
+from agents.keras_settings import default_settings
 from agents.policies.inputs import MASK, Inputs, NetworkInputs, Parts
 from agents.policies.recurrent_cells import Recurrent, State
 from agents.policies.torsos import make_torso
 from agents.policies.weights import Weight, numbered, weights_by_path
-from agents.runtime.keras_settings import default_settings
 from agents.settings.config import Config
 
 # Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to

@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from agents.errors import UsageError
+from agents.keras_settings import sublayers
 from agents.policies.weights import Weight, numbered, weights_by_path
-from agents.runtime.keras_settings import sublayers
 
 # Layers with weights in all networks of users, by id; none may be in two.
 _USED_LAYERS: weakref.WeakValueDictionary[int, keras.layers.Layer] = weakref.WeakValueDictionary()

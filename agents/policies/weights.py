@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import keras
 
-from agents.runtime.keras_settings import sublayers
+from agents.keras_settings import sublayers
 
 
 class Weight(NamedTuple):

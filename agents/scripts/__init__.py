@@ -2,7 +2,7 @@
 
 import sys
 
-from agents.command_line.installation import check_package
+from agents.settings.installation import check_package
 
 # Another distribution's `agents` may have been imported, in a folder that has ours mixed in.
 check_package(sys.modules["agents"].__file__)

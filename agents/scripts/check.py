@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agents import stop_signals
-from agents.backends.inspection import check_in_worker, inspect
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import run, say
 from agents.environments.inspection import describe, describe_findings
+from agents.graph.backend_check import check_in_worker, inspect
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.settings.parser import parse_command
+from agents.settings.reports import run, say
 
 EXAMPLES = """\
 examples:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agents.analysis.comparison import Group, compare_runs, csv_text, table_lines
-from agents.analysis.run_scores import Axis, RunScores, read_scores
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import run, say
 from agents.errors import UsageError, first_line
 from agents.paths import absolute_path
 from agents.regular_files import write_atomically
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory, check_writable, find_runs, resolve_run
+from agents.runs.comparison import Group, compare_runs, csv_text, table_lines
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory, check_writable, find_runs, resolve_run
+from agents.runs.run_scores import Axis, RunScores, read_scores
+from agents.settings.parser import parse_command
+from agents.settings.reports import run, say
 from agents.suggestion import did_you_mean
 
 EXAMPLES = """\
@@ -119,7 +119,7 @@ def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
 
 def _write(groups: Sequence[Group], metric: str, outdir: Path) -> None:
     """Writes comparison.png and comparison.csv."""
-    from agents.analysis.curves import plot_comparison
+    from agents.runs.curves import plot_comparison
 
     image = plot_comparison(groups, metric).image(dpi=120)
     try:

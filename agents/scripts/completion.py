@@ -8,9 +8,9 @@ import os
 
 from pydantic import BaseModel
 
-from agents.command_line.parser import make_parser
-from agents.command_line.reports import run
 from agents.scripts.main import COMMANDS
+from agents.settings.parser import make_parser
+from agents.settings.reports import run
 
 EXAMPLES = """\
 examples:

@@ -7,11 +7,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import run, say
-from agents.runtime.keras_settings import check_keras
-from agents.runtime.tensorflow_setup import start_tensorflow
-from agents.storage.run_directory import RunDirectory
+from agents.keras_settings import check_keras
+from agents.runs.run_directory import RunDirectory
+from agents.settings.parser import parse_command
+from agents.settings.reports import run, say
+from agents.tensorflow_setup import start_tensorflow
 
 EXAMPLES = """\
 examples:

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents import stop_signals
-from agents.command_line.parser import option_name
-from agents.command_line.reports import exit_code, report_error, run
 from agents.distributed.cluster import (
     Cluster,
     check_learners,
@@ -22,6 +20,16 @@ from agents.distributed.cluster import (
     read_cluster,
     read_slurm,
 )
+from agents.distributed.launcher import (
+    DONE,
+    JOINED,
+    JOINING,
+    LearnerProcess,
+    LocalProcess,
+    start_on_this_machine,
+    supervise,
+)
+from agents.distributed.ray_session import connected
 from agents.distributed.shared_exchange import shared_bytes
 from agents.errors import (
     LEARNER_LOST,
@@ -31,25 +39,17 @@ from agents.errors import (
     UsageError,
     first_line,
 )
-from agents.launchers.launcher import (
-    DONE,
-    JOINED,
-    JOINING,
-    LearnerProcess,
-    LocalProcess,
-    start_on_this_machine,
-    supervise,
-)
-from agents.launchers.ray_session import connected
-from agents.processes.heartbeat import report
-from agents.runtime.tensorflow_setup import start_tensorflow
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import resume_hints, scheduler_of, train, train_in_console
 from agents.settings.config import Config
 from agents.settings.derived import device_of
 from agents.settings.entry_points import refusing_modules_in
-from agents.shared_memory.shared_block import create_anonymous_file
-from agents.storage.run_directory import RunDirectory
+from agents.settings.parser import option_name
+from agents.settings.reports import exit_code, report_error, run
+from agents.tensorflow_setup import start_tensorflow
 from agents.vector.process_batch import available_cores
+from agents.workers.heartbeat import report
+from agents.workers.shared_block import create_anonymous_file
 
 if TYPE_CHECKING:
     from agents.distributed.team_reducer import TeamReducer
@@ -129,7 +129,7 @@ def _train_on_ray(
     task = {**task, "cores": options.learner_cpus}
     progress = Progress(run_directory)
     with connected():  # Imports Ray.
-        from agents.launchers.ray_cluster import RayCluster
+        from agents.distributed.ray_cluster import RayCluster
 
         def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
             return cluster.start(task, num_learners)

@@ -6,8 +6,8 @@ import importlib
 import os
 import sys
 
-from agents.command_line.reports import run, version
 from agents.errors import UsageError
+from agents.settings.reports import run, version
 from agents.suggestion import did_you_mean
 
 COMMANDS = {

@@ -19,10 +19,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents import stop_signals
-from agents.analysis.preset_table import describe_default
-from agents.command_line.installation import install_command
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import command_line, report_error, run, say
 from agents.errors import (
     EnvironmentFailure,
     InvalidActionError,
@@ -31,21 +27,25 @@ from agents.errors import (
     UsageError,
     first_line,
 )
+from agents.keras_settings import check_keras
 from agents.paths import absolute_path
 from agents.regular_files import check_folder, check_regular, open_regular, write_atomically
-from agents.runtime.keras_settings import check_keras
+from agents.runs import run_lock
+from agents.runs.checkpoint_files import find_files
+from agents.runs.metrics_file import read_metrics
+from agents.runs.preset_table import describe_default
+from agents.runs.run_directory import SWEEP_FILE, RunDirectory
 from agents.scripts.train import folders_of_other_runs, look_up, train
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.settings.config_file import PRESETS, load_config, read_mapping, save_config, yaml_text
 from agents.settings.consistency import nearest_divisor
 from agents.settings.entry_points import name_modules, refusing_modules_in
+from agents.settings.installation import install_command
+from agents.settings.parser import parse_command
 from agents.settings.peer_names import hint
+from agents.settings.reports import command_line, report_error, run, say
 from agents.settings.validation import abbreviate, as_text, usage_error
-from agents.storage import run_lock
-from agents.storage.checkpoint_files import find_files
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import SWEEP_FILE, RunDirectory
 from agents.types import PlainData
 
 if TYPE_CHECKING:

@@ -17,9 +17,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
-from agents.backends.backend import EnvBackend, make_backend
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import command_line, interpreter, report_error, run, say
 from agents.deployment.scores import outcome
 from agents.errors import (
     EnvironmentFailure,
@@ -27,10 +24,11 @@ from agents.errors import (
     NonFiniteError,
     UsageError,
 )
+from agents.graph.backend import EnvBackend, make_backend
+from agents.keras_settings import check_keras
 from agents.paths import absolute_path
-from agents.processes.spawner import keeping_home
-from agents.runtime.keras_settings import check_keras
-from agents.runtime.tensorflow_setup import start_tensorflow
+from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
+from agents.runs.wandb_tracker import is_tracked, wandb_tracker
 from agents.settings.config import Config
 from agents.settings.config_file import config_text, load_config
 from agents.settings.derived import device_of
@@ -39,12 +37,14 @@ from agents.settings.entry_points import (
     name_modules,
     refusing_modules_in,
 )
+from agents.settings.parser import parse_command
 from agents.settings.peer_names import argument_hint
-from agents.storage.run_directory import SWEEP_FILE, RunDirectory, resolve_run
+from agents.settings.reports import command_line, interpreter, report_error, run, say
 from agents.tensorflow_messages import quiet_tensorflow
-from agents.tracking.wandb_tracker import is_tracked, wandb_tracker
+from agents.tensorflow_setup import start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
+from agents.workers.spawner import keeping_home
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -263,7 +263,7 @@ def main(arguments: list[str]) -> None:
         shown=lambda given: load_config(given.get("config") or "default"),
     )
     if options.list:
-        from agents.analysis.preset_table import preset_table
+        from agents.runs.preset_table import preset_table
 
         print(*preset_table(), sep="\n")
         return
@@ -273,7 +273,7 @@ def main(arguments: list[str]) -> None:
     config, resumed, names = _experiment(options, overrides)
     note = ""
     if not (options.config or options.timestamp):
-        from agents.analysis.preset_table import describe_default
+        from agents.runs.preset_table import describe_default
 
         note = describe_default(config.env)
     if options.dry_run:

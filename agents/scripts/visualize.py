@@ -15,20 +15,20 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from tqdm import tqdm
 
 from agents import stop_signals
-from agents.backends.backend import make_backend
-from agents.command_line.parser import parse_command
-from agents.command_line.reports import run, say
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError
+from agents.graph.backend import make_backend
+from agents.keras_settings import check_keras
 from agents.paths import absolute_path
 from agents.regular_files import write_atomically
-from agents.runtime.keras_settings import check_keras
-from agents.runtime.tensorflow_setup import start_tensorflow
+from agents.runs.checkpoint_files import AVERAGED
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory, check_writable
 from agents.seeds import Seeds
 from agents.settings.entry_points import refusing_modules_in
-from agents.storage.checkpoint_files import AVERAGED
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory, check_writable
+from agents.settings.parser import parse_command
+from agents.settings.reports import run, say
+from agents.tensorflow_setup import start_tensorflow
 from agents.types import EnvConstructor, PlainData
 
 if TYPE_CHECKING:
@@ -124,9 +124,9 @@ def visualize(
         written to, or the policy does not fit the environment.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
     """
-    from agents.analysis.curves import draw_curves
     from agents.deployment.recording import Source, record_film
-    from agents.environments.drawing.rendering import RenderingError
+    from agents.environments.rendering import RenderingError
+    from agents.runs.curves import draw_curves
 
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes: expected an integer that is at least 1, got {episodes}")
@@ -240,7 +240,7 @@ def _record_episodes(
     Raises:
       RenderingError: The environment can't be drawn.
     """
-    from agents.environments.drawing.video import RecordEpisode
+    from agents.environments.video import RecordEpisode
 
     # With repeated actions there is one frame for several of the environment's steps.
     speed = 1 / source.config.action_repeat

@@ -1,1 +1,1 @@
-"""Settings of an experiment: schema, presets, files."""
+"""Settings of an experiment: schema, presets, files, and the command line that takes them."""

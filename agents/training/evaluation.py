@@ -13,6 +13,7 @@ import tensorflow as tf
 from agents import stop_signals
 from agents.errors import NonFiniteError
 from agents.graph.algorithm import Actor, Algorithm
+from agents.graph.graph_calls import GraphCalls
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.turn import Turn
@@ -20,7 +21,6 @@ from agents.learning.nonfinite import describe, first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
-from agents.runtime.graph_calls import GraphCalls
 from agents.types import NestedTensor
 from agents.vector.restarts import Restart
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from agents import stop_signals
-from agents.storage.checkpoint import Checkpoints
+from agents.runs.checkpoint import Checkpoints
 from agents.training.learner import Learner
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents.graph.algorithm import Report
+from agents.graph.graph_calls import GraphCalls
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
@@ -16,11 +17,10 @@ from agents.graph.step import Rollout
 from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
-from agents.runtime.graph_calls import GraphCalls
+from agents.runs.episode_statistics import EpisodeStatistics
+from agents.runs.time_shares import TimeShares
 from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.tracking.episode_statistics import EpisodeStatistics
-from agents.tracking.time_shares import TimeShares
 from agents.training.algorithms import AlgorithmFactory
 from agents.training.evaluation import Evaluations
 from agents.training.finite_updates import FiniteUpdates

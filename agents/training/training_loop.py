@@ -9,18 +9,18 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 from agents import stop_signals
-from agents.command_line.reports import say, version
 from agents.deployment.policy_function import graph_of
 from agents.deployment.space_json import save_spaces, spaces_to_json
 from agents.deployment.trained_policy import TrainedPolicy, single_spaces
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.checkpoint_files import find_files, newest_intact
+from agents.runs.metrics import Metrics, Tracker
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.checkpoint_files import find_files, newest_intact
-from agents.storage.run_directory import RunDirectory
-from agents.tracking.metrics import Metrics, Tracker
+from agents.settings.reports import say, version
 from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
 from agents.training.evaluation_score import EvaluationScore

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from agents import stop_signals
 from agents.deployment.recording import Source, may_draw, play
-from agents.environments.drawing.frame_strip import FrameStrip
-from agents.environments.drawing.video import RecordEpisode
+from agents.environments.frame_strip import FrameStrip
+from agents.environments.video import RecordEpisode
+from agents.runs.metrics import Metrics
+from agents.runs.run_directory import RunDirectory
 from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.storage.run_directory import RunDirectory
-from agents.tracking.metrics import Metrics
 from agents.types import Env, VectorEnv
 
 if TYPE_CHECKING:

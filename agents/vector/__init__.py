@@ -7,4 +7,7 @@ batch_infos    infos of environments joined by key
 exchange       requests to all hosts, with one deadline, and warnings about slow ones
 paced_rollout  a rollout in which hosts need not be at the same step
 restarts       restarts of environments that fail
+autoreset      same-step autoreset for any vector environment
+envpool_env    EnvPool's environments
+packing        steps of any vector environment as one block of bytes
 """

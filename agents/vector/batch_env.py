@@ -13,7 +13,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from agents.errors import UsageError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.spaces import leaf_spaces, pack, rows_of
 from agents.vector.batch_infos import batch_infos
 from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
@@ -30,6 +29,7 @@ from agents.workers.host import (
     close_hosts,
     raise_first,
 )
+from agents.workers.shared_arrays import BatchArrays, Layout, Results
 
 if TYPE_CHECKING:
     from agents.types import Env, Info, NestedArray, Options

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from agents.errors import EnvironmentFailure
-from agents.shared_memory.channel import wait_until
-from agents.shared_memory.shared_arrays import aligned_empty
 from agents.vector.exchange import Exchange
+from agents.workers.channel import wait_until
 from agents.workers.host import Host, HostFailure, WorkerHost
+from agents.workers.shared_arrays import aligned_empty
 
 if TYPE_CHECKING:
-    from agents.shared_memory.shared_arrays import BatchArrays, Field
     from agents.types import Leaves
     from agents.workers.environment_group import RowInfos
+    from agents.workers.shared_arrays import BatchArrays, Field
 
 # Handles failures in the latest steps of some rows, and returns the infos of restarts.
 HandleFailures: TypeAlias = Callable[[list[HostFailure], np.ndarray], "RowInfos"]

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from agents.processes.spawner import explaining_limits
 from agents.vector.batch_env import BatchEnv
 from agents.vector.exchange import wait_until_ready
 from agents.workers.host import LocalHost, WorkerHost, close_hosts
+from agents.workers.spawner import explaining_limits
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor

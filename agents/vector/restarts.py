@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from agents.errors import EnvironmentFailure, EnvironmentRaisedError
-from agents.processes.spawner import SpareWorker
 from agents.workers.host import HostFailure, WorkerHost
+from agents.workers.spawner import SpareWorker
 
 if TYPE_CHECKING:
-    from agents.shared_memory.shared_arrays import BatchArrays
     from agents.types import Info, Leaves
     from agents.workers.environment_group import RowInfos
+    from agents.workers.shared_arrays import BatchArrays
 
 # After so many warnings, only the restarts whose number is a power of two are reported.
 _MAX_WARNINGS = 5

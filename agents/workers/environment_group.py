@@ -30,8 +30,8 @@ from agents.spaces import elements
 from agents.types import Info
 
 if TYPE_CHECKING:
-    from agents.shared_memory.shared_arrays import BatchArrays
     from agents.types import Env, EnvConstructor, Leaves, NestedArray, Options, Space
+    from agents.workers.shared_arrays import BatchArrays
 
 # For rows with infos: row, info, and where a step ended the episode the info of that step.
 RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.spaces import element, flatten, pack
 from agents.workers.host import WorkerHost
+from agents.workers.shared_arrays import BatchArrays, Layout, Results
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor, Info, NestedArray, Options, Space

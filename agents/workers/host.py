@@ -33,23 +33,23 @@ from agents.errors import (
     raised_error,
 )
 from agents.own_copy import own_copy
-from agents.processes.reaper import LAST_SECONDS
-from agents.processes.spawner import end_workers, explaining_limits, start_worker
-from agents.shared_memory.channel import (
+from agents.workers import worker
+from agents.workers.channel import (
     BUSY_ENV,
     COMMAND,
     ChannelClosed,
     MessageError,
     check_length,
 )
-from agents.workers import worker
 from agents.workers.environment_group import Description, EnvironmentGroup
+from agents.workers.reaper import LAST_SECONDS
+from agents.workers.spawner import end_workers, explaining_limits, start_worker
 
 if TYPE_CHECKING:
-    from agents.processes.spawner import WorkerProcess
-    from agents.shared_memory.shared_arrays import BatchArrays
     from agents.types import Env, EnvConstructor, Info, Options, Promise
     from agents.workers.environment_group import RowInfos
+    from agents.workers.shared_arrays import BatchArrays
+    from agents.workers.spawner import WorkerProcess
 
 Host: TypeAlias = "LocalHost | WorkerHost"
 

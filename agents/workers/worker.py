@@ -27,7 +27,8 @@ from agents.errors import (
     describe_exception,
     show_warning,
 )
-from agents.shared_memory.channel import (
+from agents.workers import environment_group
+from agents.workers.channel import (
     BUSY_ENV,
     COMMAND,
     MAX_MESSAGE_BYTES,
@@ -38,9 +39,8 @@ from agents.shared_memory.channel import (
     check_length,
     map_words,
 )
-from agents.shared_memory.shared_arrays import BatchArrays, Layout
-from agents.workers import environment_group
 from agents.workers.environment_group import EnvironmentGroup, ForkedProcessError
+from agents.workers.shared_arrays import BatchArrays, Layout
 
 if TYPE_CHECKING:
     from agents.types import EnvConstructor, Info

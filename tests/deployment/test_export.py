@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.command_line.reports import run as run_command
 from agents.deployment.export import METADATA, export_policy
 from agents.deployment.space_json import space_from_json
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
 from agents.scripts import export as command
+from agents.settings.reports import run as run_command
 from agents.spaces import flatten
 from tests.deployment import foreign
 from tests.deployment.untrained import KINDS, Kind, batches, save_run

@@ -13,9 +13,9 @@ from agents.deployment.export import export_policy
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.run_directory import RunDirectory
 from agents.spaces import flatten
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.run_directory import RunDirectory
 from tests.deployment import foreign
 from tests.deployment.untrained import batches
 from tests.policies import own_networks

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from agents.deployment.recording import FILM_SCENES, film_scenes, may_draw
+from agents.runs.checkpoint_files import write
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory
 from agents.vector.batch_env import BatchEnv
 from tests.environments.countdown import Countdown
 from tests.training.learners import make_random_env

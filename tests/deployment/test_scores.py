@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agents.deployment.scores import logged_scores, outcome
-from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory
+from agents.runs.checkpoint_files import write
+from agents.runs.run_directory import RunDirectory
 
 
 def test_the_last_complete_evaluation_at_a_step_counts(tmp_path):

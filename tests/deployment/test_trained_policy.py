@@ -16,11 +16,11 @@ from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.checkpoint_files import write
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.spaces import element, flatten
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import CartPole, InGraphTensorEnv
 from agents.vector.batch_env import BatchEnv
 from tests.deployment.untrained import KINDS, batches

@@ -7,10 +7,10 @@ from gymnasium import spaces
 
 from agents.deployment.space_json import spaces_to_json
 from agents.policies.policy import Policy
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.spaces import flatten, pack
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.run_directory import RunDirectory
 from agents.types import Space
 
 

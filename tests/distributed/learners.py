@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agents.distributed.cluster import Cluster
 from agents.distributed.shared_exchange import shared_bytes
-from agents.shared_memory.shared_block import create_anonymous_file
+from agents.workers.shared_block import create_anonymous_file
 
 ROOT = Path(__file__).parents[2]
 

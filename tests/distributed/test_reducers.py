@@ -15,8 +15,8 @@ from agents.distributed.shared_exchange import EndedLearner, shared_bytes
 from agents.distributed.shared_reducer import SharedReducer
 from agents.errors import LearnerLostError, UsageError
 from agents.settings.config_file import load_config
-from agents.shared_memory.shared_block import create_anonymous_file
 from agents.version import __version__
+from agents.workers.shared_block import create_anonymous_file
 from tests.distributed.learners import run_together
 from tests.fingerprint import fingerprint
 

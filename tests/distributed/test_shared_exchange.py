@@ -15,7 +15,7 @@ from hypothesis import strategies
 from agents.distributed import shared_exchange
 from agents.distributed.shared_exchange import EndedLearner, SharedExchange, shared_bytes
 from agents.errors import LearnerLostError
-from agents.shared_memory.shared_block import create_anonymous_file
+from agents.workers.shared_block import create_anonymous_file
 
 SIZES = strategies.sampled_from([0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 40])
 CALLS = strategies.one_of(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.backends.backend import make_backend
+from agents.graph.backend import make_backend
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.settings.config_file import load_config
 from agents.training.algorithms import find_algorithm

@@ -4,9 +4,9 @@ import importlib
 import shlex
 from typing import NamedTuple
 
-from agents.command_line.parser import parse_command
 from agents.scripts.main import COMMANDS, dispatch
 from agents.settings.config_file import load_config
+from agents.settings.parser import parse_command
 
 # Programs that are not ours.
 OTHERS = {"apt-get", "cd", "curl", "git", "pip", "python", "source", "tensorboard"}

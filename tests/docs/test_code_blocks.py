@@ -24,15 +24,15 @@ import pytest
 from ruamel.yaml import YAML
 
 import agents
-from agents.command_line.parser import option_name
 from agents.deployment.space_json import spaces_to_json
+from agents.graph import tensor_registration as registration
 from agents.policies.policy import Policy
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
 from agents.settings.config_file import EXTENDS, load_config
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.run_directory import RunDirectory
-from agents.tensor_envs import registration
+from agents.settings.parser import option_name
 from tests.docs import commands
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, blocks, command_lines
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tracking.shown_events import events
+from tests.runs.shown_events import events
 
 PAGE = Path(__file__).parents[2] / "docs/guides/dashboards.md"
 

@@ -13,9 +13,9 @@ from agents.environments.data_check import (
     unpack_reset,
 )
 from agents.errors import InvalidDataError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.spaces import leaf_spaces
 from agents.workers.environment_group import EnvironmentGroup
+from agents.workers.shared_arrays import BatchArrays, Layout
 
 BOX = spaces.Box(-1, 1, (2,), np.float32)
 IMAGE = spaces.Box(0, 255, (2, 2, 1), np.uint8)

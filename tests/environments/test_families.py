@@ -7,12 +7,12 @@ import importlib.util
 import numpy as np
 import pytest
 
-from agents.command_line.installation import install_command
 from agents.environments.families import FAMILIES, Family
 from agents.environments.registration import find_spec, make_env
 from agents.errors import UsageError
 from agents.settings.config_file import load_config, preset_names
 from agents.settings.entry_points import load_function
+from agents.settings.installation import install_command
 from agents.spaces import flatten, leaf_spaces
 from agents.vector.process_batch import make_batch_env
 

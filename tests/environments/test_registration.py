@@ -8,9 +8,9 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from agents.command_line.installation import install_command
 from agents.environments.registration import find_spec, make_env
 from agents.errors import UsageError
+from agents.settings.installation import install_command
 
 MY_WRAPPERS = """
 import gymnasium
@@ -255,6 +255,6 @@ def test_what_workers_import_does_not_import_tensorflow():
 
 
 def test_what_workers_import_does_not_import_pydantic():
-    modules = "agents.environments.registration, agents.environments.drawing.video"
+    modules = "agents.environments.registration, agents.environments.video"
     code = f"import sys, {modules}; sys.exit('pydantic' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

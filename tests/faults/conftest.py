@@ -1,6 +1,6 @@
 import pytest
 
-from agents.processes.spawner import end_workers, start_worker
+from agents.workers.spawner import end_workers, start_worker
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import zipfile
 
 import numpy as np
 
-from agents.tracking.event_files import masked_crc32c
+from agents.runs.event_files import masked_crc32c
 
 HUGE = 10**11  # Bytes that a sparse file seems to have.
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.errors import LEARNER_LOST
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from tests.distributed.namespaces import Namespaces
 from tests.faults.commands import ROOT, processes_with
 from tests.faults.processes import is_running

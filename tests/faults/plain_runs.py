@@ -4,10 +4,10 @@ import contextlib
 
 import numpy as np
 
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.metrics import Metrics
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.run_directory import RunDirectory
-from agents.tracking.metrics import Metrics
 
 INTERVAL = 10
 

@@ -5,9 +5,9 @@ It prints a line when it has resumed, with the step, and one for every checkpoin
 
 import sys
 
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.run_directory import RunDirectory
 from tests.faults.plain_runs import INTERVAL, make_variables
 from tests.fingerprint import fingerprint
 

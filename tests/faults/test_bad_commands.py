@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import Command, cpu_seconds
 from tests.faults.figures import record
 from tests.scripts.test_bad_command_lines import EARLY, LATE, MODULE, VISUALIZE

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from agents.errors import UsageError
-from agents.storage.run_directory import RunDirectory
+from agents.runs.run_directory import RunDirectory
 from tests.faults.damages import DAMAGES, flip_bits
 from tests.faults.figures import record
 from tests.faults.plain_runs import INTERVAL, make_variables, resume, save_steps

@@ -9,12 +9,12 @@ import warnings
 import numpy as np
 import pytest
 
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
-from agents.storage.run_directory import RunDirectory
 from tests.faults.figures import record
 from tests.faults.tiny_trainings import UPDATE, UPDATES, make_config, never_stopped, values
+from tests.runs.conftest import small_disk  # noqa: F401 - A fixture.
 from tests.scripts.runs import events, rows
-from tests.storage.conftest import small_disk  # noqa: F401 - A fixture.
 
 
 class Disk:
@@ -105,7 +105,7 @@ def run(seeds, disk_folder):
     assert saves and appends
 
 
-@pytest.mark.slow  # tests/storage has full disks under each kind of file.
+@pytest.mark.slow  # tests/runs has full disks under each kind of file.
 def test_a_full_disk_loses_nothing(small_disk):  # noqa: F811
     run([0], small_disk)
 

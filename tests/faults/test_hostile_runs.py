@@ -11,10 +11,10 @@ import warnings
 import pytest
 
 from agents.errors import UsageError
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import Command, cpu_seconds
 from tests.faults.figures import record
 from tests.faults.hostile_runs import CASES, Target

@@ -10,9 +10,9 @@ import warnings
 import numpy as np
 import pytest
 
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.run_directory import RunDirectory
 from agents.vector.process_batch import make_batch_env
 from agents.vector.restarts import Restarter
 from tests.faults.figures import record

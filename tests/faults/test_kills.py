@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from tests.faults.commands import ROOT, Command, kill, processes_with
 from tests.faults.figures import record
 from tests.faults.plain_runs import INTERVAL

@@ -13,7 +13,7 @@ from agents.errors import LEARNER_LOST
 from tests.distributed.namespaces import Namespaces, why_unusable
 from tests.faults.figures import record
 from tests.faults.lost_learners import FAULTS, LIMIT, Learners, differences, finish, run_faults
-from tests.storage.conftest import small_disk  # noqa: F401 - A fixture.
+from tests.runs.conftest import small_disk  # noqa: F401 - A fixture.
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 TINY = [

@@ -1,4 +1,4 @@
-"""Nodes of a Ray cluster that die while learners train on them; short tests: `tests/launchers`."""
+"""Nodes of a Ray cluster that die while learners train on them; short tests: `tests/distributed`."""
 
 import contextlib
 import importlib.util
@@ -8,9 +8,9 @@ import time
 import pytest
 
 from agents.errors import LEARNER_LOST
+from tests.distributed.ray_nodes import RayNodes
 from tests.faults.commands import Command
 from tests.faults.figures import record
-from tests.launchers.ray_nodes import RayNodes
 
 LIMIT = 30.0  # Seconds until no process of a run is left.
 SETTINGS = [

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.faults.commands import ROOT, Command, kill, processes_with
 from tests.faults.figures import record
 
@@ -106,14 +106,14 @@ def test_160_runs_of_shell_loops_have_folders_of_their_own(tmp_path):
 
 
 HOLD = (
-    "import sys, time; from agents.storage.run_directory import RunDirectory\n"
+    "import sys, time; from agents.runs.run_directory import RunDirectory\n"
     "run = RunDirectory(sys.argv[1])\n"
     "with run.locked(run.load_config()): print(flush=True); time.sleep(600)"
 )
 MAIN_SECONDS = (
     "import sys, time; start, cpu = time.perf_counter(), time.process_time()\n"
     "from agents.scripts import train\n"
-    "from agents.command_line import reports\n"
+    "from agents.settings import reports\n"
     "try: reports.run(train.main)\n"
     "finally: print(time.perf_counter() - start, time.process_time() - cpu)"
 )

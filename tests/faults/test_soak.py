@@ -8,10 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from agents.vector.process_batch import make_batch_env
 from tests.faults.figures import record
 

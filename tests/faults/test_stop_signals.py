@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.storage.checkpoint_files import write
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.checkpoint_files import write
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from tests.faults.commands import Command, processes_with
 from tests.faults.figures import record
 

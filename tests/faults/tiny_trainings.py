@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.run_directory import RunDirectory
 
 UPDATE = 16  # Environment steps.
 UPDATES = 30

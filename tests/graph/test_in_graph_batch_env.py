@@ -21,10 +21,10 @@ from agents.errors import (
 )
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.step import Step
-from agents.shared_memory.shared_arrays import aligned_empty
 from agents.vector.batch_env import BatchEnv
+from agents.workers.shared_arrays import aligned_empty
 from tests.faulty_toys import CountingVectorEnv, FaultyEnv
-from tests.graph.backends import BACKENDS, in_graph
+from tests.graph.all_backends import BACKENDS, in_graph
 from tests.toys import CountingEnv, RandomEnv, leaf_sum, read_counts
 
 # Workers need not import this module, and with it TensorFlow.

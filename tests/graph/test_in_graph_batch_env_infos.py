@@ -14,7 +14,7 @@ from agents.errors import EnvironmentRaisedError
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import simulate
-from tests.graph.backends import make_batch
+from tests.graph.all_backends import make_batch
 from tests.toys import CountingEnv
 
 # Workers need not import this module, and with it TensorFlow.

@@ -15,7 +15,7 @@ from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import _episode_sums, complete_episodes, simulate
 from agents.graph.step import Rollout, Step
 from tests.faulty_toys import FaultyEnv
-from tests.graph.backends import BACKENDS, in_graph
+from tests.graph.all_backends import BACKENDS, in_graph
 from tests.toys import COUNTS, CountingEnv, read_counts, squared_steps
 
 Counter = functools.partial(CountingEnv, reward=squared_steps, stop_action=1)

@@ -3,8 +3,8 @@ import numpy as np
 import pytest
 from keras import layers
 
+from agents.keras_settings import default_settings
 from agents.policies.weights import numbered, weights_by_path
-from agents.runtime.keras_settings import default_settings
 
 DENSE = ["kernel", "bias"]
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import agents
-from agents.analysis.preset_table import EXPECTED, preset_table
 from agents.deployment.space_json import spaces_to_json
 from agents.errors import UsageError
-from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory
+from agents.runs.checkpoint_files import write
+from agents.runs.preset_table import EXPECTED, preset_table
+from agents.runs.run_directory import RunDirectory
 from results import command
 from results.command import complete_settings
 from results.runs import folder_name

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import agents
-from agents.command_line import reports
 from agents.errors import UsageError
+from agents.runs.run_directory import RunDirectory
 from agents.scripts import train, visualize
+from agents.settings import reports
 from agents.settings.config_file import load_config
-from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 MODULE = '''

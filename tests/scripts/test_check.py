@@ -5,8 +5,8 @@ import textwrap
 import gymnasium
 import pytest
 
-from agents.command_line.reports import run
 from agents.scripts.check import main
+from agents.settings.reports import run
 
 MODULE = """
 import os

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from agents.command_line.reports import run
 from agents.errors import UsageError
 from agents.scripts.compare import main
-from tests.analysis.synthetic_runs import training_rows, write_run
+from agents.settings.reports import run
+from tests.runs.synthetic_runs import training_rows, write_run
 
 SCORES = np.random.default_rng(0).normal(-300, 50, size=(2, 3, 4))  # [groups, seeds, evaluations]
 

@@ -17,6 +17,8 @@ import agents
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy
 from agents.errors import UsageError
+from agents.runs.checkpoint_files import write
+from agents.runs.run_directory import RunDirectory
 from agents.scripts import sweep
 from agents.scripts import train as train_script
 from agents.scripts.train import look_up, train
@@ -24,8 +26,6 @@ from agents.scripts.visualize import visualize
 from agents.settings import current_folder
 from agents.settings.config_file import load_config, save_config
 from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
-from agents.storage.checkpoint_files import write
-from agents.storage.run_directory import RunDirectory
 
 ROOT = Path(agents.__file__).parents[1]
 RUN = "20260131T120000-default"

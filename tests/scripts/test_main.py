@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import agents
-from agents.command_line.reports import command_line, interpreter, run
 from agents.errors import UsageError
 from agents.scripts.main import COMMANDS, dispatch
+from agents.settings.reports import command_line, interpreter, run
 
 
 def test_every_command_is_one_of_the_scripts(capsys):

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 import agents
-from agents.command_line.reports import run
 from agents.errors import NonFiniteError, UsageError
+from agents.runs.run_directory import RunDirectory
 from agents.scripts import sweep as sweep_script
 from agents.scripts import train as train_script
 from agents.scripts.sweep import Sweep, load_space
 from agents.settings.config_file import load_config
-from agents.storage.run_directory import RunDirectory
+from agents.settings.reports import run
 from agents.training.evaluation_score import EvaluationScore
 
 pytest.importorskip("optuna")

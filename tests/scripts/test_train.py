@@ -11,9 +11,9 @@ import pytest
 from gymnasium import spaces
 
 from agents.errors import UsageError
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import (
     assert_equal_runs,
     children,
@@ -33,7 +33,7 @@ def kill_after_evaluation(run, config, which):
     code = """
         import os, signal, sys
         from agents.settings.config_file import load_config
-        from agents.storage.run_directory import RunDirectory
+        from agents.runs.run_directory import RunDirectory
         from agents.scripts.train import train
 
         training = train(load_config(sys.argv[1]), RunDirectory(sys.argv[2]))
@@ -378,8 +378,8 @@ def test_unknown_info_keys_issue_a_warning_with_the_known_ones(racing, tmp_path)
 FIRST_METRICS = """
 import json, os, sys
 from agents.scripts.train import train
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 
 assert "XLA_FLAGS" not in os.environ
 for path in sys.argv[1:]:
@@ -428,4 +428,4 @@ def test_a_single_learner_imports_nothing_that_several_need(tmp_path):
     assert process.returncode == 0, process.stderr
     imported = {".".join(name.split(".")[:2]) for name in process.stderr.splitlines()}
     assert "agents.ppo" in imported
-    assert not imported & {"agents.distributed", "agents.launchers", "ray"}
+    assert not imported & {"agents.distributed", "ray"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import main
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import assert_equal_runs, events, hashes, rewound
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -10,9 +10,9 @@ import time
 import gymnasium
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import main
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.faulty_toys import FaultyEnv
 from tests.scripts.runs import SMALL, assert_equal_runs
 from tests.toys import FORCE, UNBOUNDED, CountingEnv

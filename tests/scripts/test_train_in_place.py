@@ -12,9 +12,9 @@ from gymnasium import spaces
 
 import agents
 from agents.errors import RunLostError
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import small
 
 # Moves to another folder, which may be deleted at once, in the constructor, a reset or a step.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import agents
-from agents.storage.run_directory import RunDirectory
+from agents.runs.run_directory import RunDirectory
 
 SMALL = [
     "--config=default", "--num-envs=2", "--rollout-length=25", "--minibatch-size=50", "--epochs=1",

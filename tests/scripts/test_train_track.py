@@ -3,9 +3,9 @@ import math
 
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts import train as train_script
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from tests.scripts.runs import small
 
 

@@ -12,14 +12,14 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 
-from agents.command_line import reports
 from agents.errors import UsageError
+from agents.runs.checkpoint_files import find_files, write
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.scripts.visualize import main, visualize
+from agents.settings import reports
 from agents.settings.config_file import load_config
-from agents.storage.checkpoint_files import find_files, write
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 
 SMALL = dict(
     steps=3000,

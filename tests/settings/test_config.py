@@ -133,9 +133,9 @@ def test_many_errors_take_three_lines(refused):
 def test_import_needs_neither_gymnasium_nor_tensorflow():
     code = textwrap.dedent("""
         import sys
-        import agents.settings.config, agents.command_line.parser, agents.settings.config_file
+        import agents.settings.config, agents.settings.parser, agents.settings.config_file
         assert "gymnasium" not in sys.modules
-        from agents.backends.backend import make_backend
+        from agents.graph.backend import make_backend
         make_backend(agents.load_config("pendulum")).check()
         assert "tensorflow" not in sys.modules and "keras" not in sys.modules
     """)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.command_line import parser
+from agents.settings import parser
 from agents.settings.config import Config, Restarts
 from agents.settings.config_file import load_config, save_config
 from agents.settings.validation import as_text

@@ -2,8 +2,8 @@ import warnings
 
 import pytest
 
-from agents.backends.backend import make_backend
 from agents.errors import UsageError
+from agents.graph.backend import make_backend
 from agents.settings.config_file import load_config, preset_names
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import agents
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from agents.training.evaluation_score import EvaluationScore
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

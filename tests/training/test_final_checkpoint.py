@@ -4,11 +4,11 @@ import signal
 
 import pytest
 
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.stop_signals import StopRequested
-from agents.storage.checkpoint import Checkpoints
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from agents.training import training_loop as loop_module
 from agents.training.final_checkpoint import FinalCheckpoint
 from agents.training.training_loop import training_loop

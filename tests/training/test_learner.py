@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
-from agents.backends.backend import make_backend
+from agents.graph.backend import make_backend
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.settings.config_file import load_config
 from agents.training.learner import Learner, to_graph

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from agents.errors import UsageError
+from agents.runs import checkpoint_files
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
-from agents.storage import checkpoint_files
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.training_loop import training_loop
 from tests.training.learners import TINY, make_tensor_env

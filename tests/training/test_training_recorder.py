@@ -5,15 +5,15 @@ import struct
 import numpy as np
 import pytest
 
+from agents.runs.metrics_file import read_metrics
+from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.scripts.visualize import visualize
 from agents.settings.config_file import load_config
-from agents.storage.metrics_file import read_metrics
-from agents.storage.run_directory import RunDirectory
 from agents.training.training_recorder import TrainingRecorder
 from agents.vector.batch_env import BatchEnv
 from tests.environments.countdown import read
-from tests.tracking.shown_events import events
+from tests.runs.shown_events import events
 from tests.training.learners import TINY, make_random_env
 
 SMALL = {

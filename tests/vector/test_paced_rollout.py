@@ -6,11 +6,11 @@ import pytest
 from hypothesis import strategies
 
 from agents.errors import EnvironmentRaisedError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout, Results
 from agents.spaces import flatten
 from agents.vector.exchange import Exchange
 from agents.vector.paced_rollout import PacedRollout
 from agents.workers.host import WorkerHost, raise_first
+from agents.workers.shared_arrays import BatchArrays, Layout, Results
 from tests.toys import COUNTS, fill
 
 
@@ -18,7 +18,7 @@ from tests.toys import COUNTS, fill
 def spinning():
     """Scripted hosts have no doorbell to sleep on."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("agents.shared_memory.channel.SPIN_SECONDS", 60.0)
+        patch.setattr("agents.workers.channel.SPIN_SECONDS", 60.0)
         yield
 
 

@@ -19,7 +19,7 @@ import sys
 import agents, gymnasium
 
 def make():
-    from agents.shared_memory.channel import ORDERED_WRITES
+    from agents.workers.channel import ORDERED_WRITES
     assert sys.platform == "darwin" and not ORDERED_WRITES
     return gymnasium.make("Pendulum-v1")
 

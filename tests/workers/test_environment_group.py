@@ -9,9 +9,9 @@ from gymnasium.vector import AutoresetMode
 from agents import stop_signals
 from agents.environments.mock_environment import MockEnvironment
 from agents.errors import EnvironmentRaisedError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.workers.environment_group import Description, EnvironmentGroup, describe
 from agents.workers.host import LocalHost, close_hosts
+from agents.workers.shared_arrays import BatchArrays, Layout
 from tests.faulty_toys import FaultyEnv
 from tests.toys import COUNTS, THREE_CHOICES, CountingEnv, ScriptedEnv
 

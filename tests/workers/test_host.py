@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from agents.errors import EnvironmentRaisedError
-from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.workers.environment_group import describe
 from agents.workers.host import LocalHost, WorkerHost
+from agents.workers.shared_arrays import BatchArrays, Layout
 from tests.faulty_toys import CommandedEnv
 
 START, NUM_ENVS = 2, 4

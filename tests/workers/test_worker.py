@@ -106,7 +106,7 @@ def test_a_constructor_that_the_worker_cannot_import(tmp_path, monkeypatch):
 
 
 def test_a_worker_whose_parent_is_gone_ends_immediately():
-    code = "from agents.processes.reaper import guard; guard(0); print('alive')"
+    code = "from agents.workers.reaper import guard; guard(0); print('alive')"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 

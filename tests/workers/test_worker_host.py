@@ -19,11 +19,11 @@ from agents.errors import (
     WorkerStartError,
     WorkerTimeoutError,
 )
-from agents.shared_memory import channel as channels
-from agents.shared_memory.shared_arrays import BatchArrays, Layout
 from agents.vector.process_batch import make_batch_env
+from agents.workers import channel as channels
 from agents.workers import worker
 from agents.workers.host import WorkerHost
+from agents.workers.shared_arrays import BatchArrays, Layout
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.

@@ -1,1 +1,0 @@
-"""Backends of environments: processes, this process, TensorFlow, EnvPool's threads."""

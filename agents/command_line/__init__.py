@@ -1,1 +1,0 @@
-"""Command lines: options from typed models, and errors that users read."""

@@ -1,1 +1,0 @@
-"""Environments that are drawn: frames, videos, films, cameras."""

@@ -1,0 +1,289 @@
+"""Backends of environments, by the setting `env_backend`.
+
+Gymnasium and TensorFlow are imported in functions only, after mistakes on the command line are
+reported.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
+from agents.own_copy import own_copy
+from agents.settings.config import Config
+from agents.settings.derived import device_of
+from agents.settings.entry_points import import_module, load_function
+from agents.settings.env_function import EnvFunction
+from agents.tensorflow_messages import quiet_tensorflow
+from agents.tensorflow_setup import start_tensorflow
+from agents.types import Env, EnvConstructor, PlainData, Space, VectorEnv
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
+
+    from agents.graph.in_graph_env import InGraphEnv
+    from agents.vector.batch_env import BatchEnv
+
+# A last wrapper: gets an environment's index in the batch and the environment.
+IndexedWrapper = Callable[[int, Env], Env]
+
+
+class EnvBackend(abc.ABC):
+    """Finds and creates the environments of an experiment.
+
+    Attributes:
+      takes_wrappers: Whether its environments take Gymnasium's wrappers.
+      same_episodes: Whether seeds start the same episodes as in Gymnasium's environments.
+    """
+
+    takes_wrappers = True
+    same_episodes = True
+
+    def __init__(self, config: Config):
+        """Serves the experiment `config`."""
+        self._config = config
+
+    def check(self) -> EnvSpec:
+        """Looks up the environment and what it needs, without creating it and without TensorFlow.
+
+        Modules named in `env` and in the wrappers are imported.
+
+        Returns:
+          The environment's specification; little more than its id where it is EnvPool's.
+
+        Raises:
+          UsageError: The module, the environment, a package that it needs or a wrapper is missing,
+            or the backend does not support a setting. The message has at most three lines.
+        """
+        for setting in ("env_wrappers", "train_wrappers"):
+            names = getattr(self._config, setting)
+            if names and not self.takes_wrappers:
+                raise UsageError(
+                    f"{setting}: environments with env_backend '{self._config.env_backend}' take "
+                    "no wrappers\nremove them, or use env_backend process"
+                )
+            for name in names:
+                load_function(name, setting)
+        if isinstance(self._config.env, EnvFunction) and not self.takes_wrappers:
+            raise UsageError(
+                f"env: a function makes Gymnasium's environments, got {self._config.env} with "
+                f"env_backend '{self._config.env_backend}'\nuse env_backend process, hybrid or inline"
+            )
+        return self._find_spec()
+
+    def make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        wrap: IndexedWrapper | None = None,
+        info_keys: Sequence[str] = (),
+        training: bool = False,
+        env_kwargs: Mapping[str, PlainData] | None = None,
+    ) -> VectorEnv | InGraphEnv:
+        """Creates a batch of environments.
+
+        Args:
+          spec: Result of `check`.
+          num_envs: Number of environments.
+          wrap: A last wrapper of each environment; it may travel to another process.
+          info_keys: Names of numbers in the infos to return for every step.
+          training: Whether the environments get `config.train_wrappers`.
+          env_kwargs: Arguments of the constructor besides `config.env_kwargs`.
+
+        Raises:
+          EnvironmentFailure: An environment could not be created.
+          UnsupportedSpaceError: There is no network or action distribution for a space.
+          UsageError: The environment does not take the arguments.
+          ValueError: The backend takes no wrappers.
+        """
+        if wrap and not self.takes_wrappers:
+            raise ValueError(
+                f"Environments with env_backend '{self._config.env_backend}' take no wrappers."
+            )
+        all_kwargs = own_copy({**self._config.env_kwargs, **(env_kwargs or {})})
+        return self._make(spec, num_envs, all_kwargs, wrap, info_keys, training)
+
+    @abc.abstractmethod
+    def _find_spec(self) -> EnvSpec:
+        """See `check`."""
+
+    @abc.abstractmethod
+    def _make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        env_kwargs: dict[str, PlainData],
+        wrap: IndexedWrapper | None,
+        info_keys: Sequence[str],
+        training: bool,
+    ) -> VectorEnv | InGraphEnv:
+        """See `make`; `env_kwargs` are all arguments of the constructor."""
+
+    def _check_spaces(self, observation_space: Space, action_space: Space) -> None:
+        """Raises UnsupportedSpaceError unless there are networks and policies for the spaces."""
+        from agents.environments.wrappers.action_mask import check_action_mask
+        from agents.spaces import check_action_space, check_policy, leaf_spaces
+
+        leaf_spaces(observation_space)
+        check_action_space(action_space)
+        check_policy(action_space, self._config.policy)
+        if self._config.action_mask:
+            check_action_mask(observation_space, action_space)
+
+    def _check_or_close(self, envs: VectorEnv) -> None:
+        """Closes environments whose spaces `_check_spaces` refuses."""
+        try:
+            self._check_spaces(envs.single_observation_space, envs.single_action_space)
+        except ValueError:
+            envs.close()
+            raise
+
+
+class GymnasiumBackend(EnvBackend):
+    """Finds environments in Gymnasium's registry and batches them with `BatchEnv`.
+
+    `process` spreads them over worker processes, `hybrid` over workers and this process, which
+    would otherwise wait: faster for light environments, most of all where cores are few or busy; but what
+    hangs or crashes in this process ends the run. `inline` steps all of them here, one after
+    another: to debug, or for very light environments.
+    """
+
+    def _find_spec(self) -> EnvSpec:
+        from agents.environments.registration import find_spec
+
+        return find_spec(self._config.env)
+
+    def _make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        env_kwargs: dict[str, PlainData],
+        wrap: IndexedWrapper | None,
+        info_keys: Sequence[str],
+        training: bool,
+    ) -> BatchEnv:
+        from agents.environments.registration import make_env
+        from agents.vector.process_batch import make_batch_env
+
+        config = self._config
+        make = functools.partial(
+            make_env,
+            spec,
+            env_kwargs,
+            config.max_episode_steps,
+            config.action_repeat,
+            config.env_wrappers,
+            config.action_mask,
+            train_wrappers=config.train_wrappers if training else (),
+            reset_options=config.reset_options,
+        )
+        constructors: list[EnvConstructor] = [
+            functools.partial(make, wrap=wrap and functools.partial(wrap, index))
+            for index in range(num_envs)
+        ]
+        try:
+            batch_env = make_batch_env(
+                constructors,
+                1 if config.env_backend == "inline" else config.num_processes,
+                config.step_timeout,
+                info_keys,
+                config.start_timeout,
+                config.env_restarts.limit,
+                config.env_restarts.window,
+                inline_share=config.env_backend != "process",
+                wait_for=config.wait_for,
+            )
+        except EnvironmentRaisedError as error:
+            # A constructor's UsageError arrives as text.
+            kinds = {kind.__name__: kind for kind in (UsageError, UnsupportedSpaceError)}
+            kind = kinds.get(error.type_name)
+            reason = error.summary.partition(f" raised {error.type_name}: ")[2]
+            if not kind or not reason:
+                raise
+            raise kind(reason) from None
+        self._check_or_close(batch_env)
+        return batch_env
+
+
+class TensorFlowBackend(EnvBackend):
+    """Environments in TensorFlow: the whole training iteration is one XLA program."""
+
+    takes_wrappers = False
+    same_episodes = False
+
+    def _find_spec(self) -> EnvSpec:
+        from agents.graph.tensor_registration import find_spec
+
+        config = self._config
+        if config.info_keys:
+            raise UsageError(
+                "info_keys: environments with env_backend 'tf' have no infos; remove info_keys"
+            )
+        module, _, name = config.env.rpartition(":")
+        if module or name != config.env:
+            with quiet_tensorflow():  # The module imports TensorFlow.
+                import_module(module, f"env '{config.env}'")
+        return find_spec(name)
+
+    def _make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        env_kwargs: dict[str, PlainData],
+        wrap: IndexedWrapper | None,
+        info_keys: Sequence[str],
+        training: bool,
+    ) -> InGraphEnv:
+        from agents.graph import tensor_registration
+
+        config = self._config
+        start_tensorflow(config.threads, device_of(config))  # Prints fewer lines than its import.
+        envs = tensor_registration.make(
+            spec.id, num_envs, config.max_episode_steps, config.action_repeat, **env_kwargs
+        )
+        self._check_spaces(envs.observation_space, envs.action_space)
+        return envs
+
+
+class EnvPoolBackend(EnvBackend):
+    """EnvPool's own environments, in C++ threads."""
+
+    takes_wrappers = False
+    same_episodes = False
+
+    def _find_spec(self) -> EnvSpec:
+        from gymnasium.envs.registration import EnvSpec
+
+        from agents.vector.envpool_env import check_env_pool
+
+        config = self._config
+        check_env_pool(config.env, config.env_kwargs, config.action_repeat)
+        return EnvSpec(config.env)
+
+    def _make(
+        self,
+        spec: EnvSpec,
+        num_envs: int,
+        env_kwargs: dict[str, PlainData],
+        wrap: IndexedWrapper | None,
+        info_keys: Sequence[str],
+        training: bool,
+    ) -> VectorEnv:
+        from agents.vector.envpool_env import make_env_pool
+        from agents.vector.process_batch import available_cores
+
+        config = self._config
+        num_threads = min(config.num_processes or available_cores(), num_envs)
+        limit = config.max_episode_steps
+        envs = make_env_pool(config.env, num_envs, num_threads, limit, env_kwargs)
+        self._check_or_close(envs)
+        return envs
+
+
+def make_backend(config: Config) -> EnvBackend:
+    """The backend that the setting `env_backend` selects."""
+    kinds = {"tf": TensorFlowBackend, "envpool": EnvPoolBackend}
+    return kinds.get(config.env_backend, GymnasiumBackend)(config)

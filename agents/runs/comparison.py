@@ -1,0 +1,213 @@
+"""Runs in groups of equal settings: the learning curve of each group over its seeds, and tables."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+
+from agents.errors import printable
+from agents.runs.run_scores import Axis, RunScores
+from agents.runs.score_statistics import bootstrap_interval, interquartile_mean
+from agents.settings.config import Config
+from agents.settings.validation import as_text
+from agents.types import PlainData
+
+UNDIVIDED = "all runs"  # The label of a group beside which there is no other.
+_DIGITS = 6  # Of settings in labels.
+_MAX_POSITIONS = 1000  # Of a curve; over minutes, each evaluation of each run has its own.
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed only, and their learning curve.
+
+    Attributes:
+      env: Their environment.
+      label: The settings that tell groups apart, such as "learning_rate=0.001, discount=0.95".
+      runs: The runs, one for each seed.
+      axis: What the runs are aligned by.
+      positions: Steps or minutes of all points of the runs, or 1,000 of them, ascending, float64 [N].
+      iqm: Interquartile mean over the runs that reach the position, float64 [N].
+      low: Lower end of its 95 % bootstrap interval, NaN for a single run, float64 [N].
+      high: Upper end, float64 [N].
+      num_seeds: Number of runs that reach the position, int64 [N].
+    """
+
+    env: str
+    label: str
+    runs: Sequence[RunScores]
+    axis: Axis
+    positions: np.ndarray
+    iqm: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    num_seeds: np.ndarray
+
+    @property
+    def is_complete(self) -> np.ndarray:
+        """Where as many runs as ever have a value, bool [N]."""
+        is_complete: np.ndarray = self.num_seeds == self.num_seeds.max()
+        return is_complete
+
+    @property
+    def last(self) -> int:
+        """Index of the last complete position, at which groups are compared in a table."""
+        return int(np.flatnonzero(self.is_complete)[-1])
+
+    @property
+    def best(self) -> float:
+        """The highest interquartile mean over complete positions."""
+        return float(self.iqm[self.is_complete].max())
+
+    @property
+    def progress(self) -> tuple[float, float]:
+        """Environment steps and minutes of training by the last complete position, mean of runs."""
+        position = self.positions[self.last]
+        progress = [
+            [
+                np.interp(position, run.positions(self.axis), axis)
+                for axis in (run.steps, run.minutes)
+            ]
+            for run in self.runs
+        ]  # [S, 2]
+        steps, minutes = np.mean(progress, axis=0)
+        return float(steps), float(minutes)
+
+    @property
+    def rate(self) -> float:
+        """Environment steps per second, mean of the runs' medians."""
+        return float(np.mean([run.rate for run in self.runs]))
+
+
+def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]:
+    """Groups runs by the settings that differ within an environment, except for the seed.
+
+    Floats differ if their first six digits do. Scores between two points of a run are interpolated
+    linearly; none are added before its first point or after its last. Of runs with equal settings
+    and seed, which are equal, the longest one counts; a warning names the others.
+
+    Args:
+      runs: Runs that have at least one point each.
+      axis: What to align their points by.
+
+    Returns:
+      The groups, in the order of environments and of the settings' values.
+    """
+    envs: dict[str, list[RunScores]] = {}
+    for run in runs:
+        envs.setdefault(run.settings["env"], []).append(run)
+    return [
+        _group(env, label, _distinct(equal), axis)
+        for env, same in sorted(envs.items())
+        for label, equal in _split(same).items()
+    ]
+
+
+def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
+    """Returns the groups of an environment's runs by label, in the order of the settings' values."""
+    names = [
+        name
+        for name in Config.model_fields
+        if name != "seed" and len({as_text(run.settings[name], _DIGITS) for run in runs}) > 1
+    ]
+    groups: dict[str, list[RunScores]] = {}
+    for run in sorted(runs, key=lambda run: [_rank(run.settings[name]) for name in names]):
+        label = ", ".join(f"{name}={as_text(run.settings[name], _DIGITS)}" for name in names)
+        groups.setdefault(label or UNDIVIDED, []).append(run)
+    return groups
+
+
+def _group(env: str, label: str, runs: Sequence[RunScores], axis: Axis) -> Group:
+    """Aligns the runs of a group, and computes its curve."""
+    positions = np.unique(np.concatenate([run.positions(axis) for run in runs]))
+    chosen = np.linspace(0, len(positions) - 1, min(len(positions), _MAX_POSITIONS))
+    positions = positions[chosen.round().astype(int)]  # [N]
+    scores = [
+        np.interp(positions, run.positions(axis), run.values, left=np.nan, right=np.nan)
+        for run in runs
+    ]  # [S] arrays [N]
+    columns = [column[~np.isnan(column)] for column in np.stack(scores, axis=1)]
+    low, high = np.array([bootstrap_interval(column) for column in columns]).T  # [N], [N]
+    iqm = np.array([interquartile_mean(column) for column in columns])  # [N]
+    num_seeds = np.array([len(column) for column in columns])  # [N]
+    return Group(env, label, runs, axis, positions, iqm, low, high, num_seeds)
+
+
+def _distinct(runs: Sequence[RunScores]) -> list[RunScores]:
+    """Returns the longest run of each seed, in the order of seeds; the same one twice is one."""
+    longest: dict[int, RunScores] = {}
+    for run in sorted(runs, key=lambda run: (run.settings["seed"], -run.steps[-1])):
+        kept = longest.setdefault(run.settings["seed"], run)
+        if kept is not run:
+            warnings.warn(
+                f"{run.name} has the settings and the seed of {kept.name}, which is as long or "
+                "longer and counts alone",
+                stacklevel=3,
+            )
+    return list(longest.values())
+
+
+def _rank(value: PlainData) -> tuple[bool, float, str]:
+    """Returns what values are sorted by: numbers by their size, others by their text."""
+    is_number = isinstance(value, int | float)
+    return (False, value, "") if is_number else (True, 0.0, as_text(value))
+
+
+def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
+    """Returns the lines of a table: the last scores of each group, and what they took."""
+    lines = []
+    for env in dict.fromkeys(group.env for group in groups):
+        header = ("seeds", "last [95 % interval]", "best", "steps", "minutes", "steps/s", "group")
+        rows = [header, *(_row(group) for group in groups if group.env == env)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines.append(printable(f"{env}, interquartile mean of {metric}:"))
+        for *cells, label in rows:
+            aligned = [cell.rjust(width) for cell, width in zip(cells, widths, strict=False)]
+            lines.append(printable("  ".join(["", *aligned, label])))
+    return lines
+
+
+def _row(group: Group) -> tuple[str, ...]:
+    """Returns the cells of a group's row."""
+    low, high = group.low[group.last], group.high[group.last]
+    interval = "no interval" if math.isnan(low) else f"{_score(low)}, {_score(high)}"
+    steps, minutes = group.progress
+    return (
+        str(len(group.runs)),
+        f"{_score(group.iqm[group.last])} [{interval}]",
+        _score(group.best),
+        f"{steps:,.0f}",
+        f"{minutes:.1f}",
+        "" if math.isnan(group.rate) else f"{group.rate:,.0f}",
+        group.label,
+    )
+
+
+def _score(value: float) -> str:
+    """Formats a score: returns of episodes as elsewhere, fractions with three digits."""
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+
+
+def csv_text(groups: Sequence[Group]) -> str:
+    """Returns the text of a CSV file, a row for each group and position."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["env", "group", groups[0].axis, "iqm", "low", "high", "seeds"])
+    for group in groups:
+        columns = (group.positions, group.iqm, group.low, group.high, group.num_seeds)
+        for row in zip(*(column.tolist() for column in columns), strict=True):
+            writer.writerow([group.env, group.label, *map(_cell, row)])
+    return text.getvalue()
+
+
+def _cell(value: float) -> str:
+    """Returns a number that can be read back exactly; nothing for NaN."""
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if value == int(value) else str(value)

@@ -1,1 +1,0 @@
-"""Storage: the folder of a run, safe against crashes, full disks and damage."""

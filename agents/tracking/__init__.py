@@ -1,1 +1,0 @@
-"""How a training goes: metrics and TensorBoard's event files."""

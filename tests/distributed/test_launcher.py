@@ -1,0 +1,311 @@
+"""Supervision of learners: exit codes, messages, restarts and signals; the learners are scripted."""
+
+import itertools
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from agents import stop_signals
+from agents.distributed import launcher
+from agents.distributed.cluster import Cluster
+from agents.distributed.launcher import Loss, supervise
+from agents.distributed.shared_exchange import EndedLearner, shared_bytes
+from agents.errors import LEARNER_LOST, USAGE_ERROR
+from agents.workers.shared_block import create_anonymous_file
+
+LOSS = Loss(1, "10.0.0.2", "has not answered for 10 s")
+LOST = "learner 1 on 10.0.0.2 has not answered for 10 s"
+STAYS = None
+
+
+class Learner:
+    """A process that ends after some polls, or when it is killed; see `LearnerProcess`."""
+
+    def __init__(self, rank, code, polls=1, loss=None, failure="", on_signal=None):
+        self.name, self.host, self.pid = f"learner {rank}", "10.0.0.9", 1000 + rank
+        self.failure, self.loss, self.signals, self.was_killed = "", None, [], False
+        self._code, self._polls, self._script = code, polls, (loss, failure)
+        self._on_signal = on_signal or {}
+
+    def poll(self):
+        self._polls -= 1
+        if self._code is STAYS or self._polls >= 0:
+            return None
+        self.loss, self.failure = self._script
+        return self._code
+
+    def send_signal(self, signum):
+        self.signals.append(signum)
+        self._code, self._polls = self._on_signal.get(signum, self._code), 2
+
+    def kill(self):
+        self.was_killed = True
+        self._code, self._polls = -signal.SIGKILL, 0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(launcher, "STOP_SECONDS", 0.3)
+    monkeypatch.setattr(launcher, "END_SECONDS", 0.3)
+    monkeypatch.setattr(launcher, "_POLL_SECONDS", 0.001)
+
+
+def run(*attempts, restarts=0, fewer=lambda number: number):
+    """Supervises scripted learners, a list for each attempt; returns the exit code."""
+    left = iter(attempts)
+    started = []
+
+    def start(num_learners, attempt):
+        started.append((num_learners, attempt))
+        return next(left)
+
+    code = supervise(start, len(attempts[0]), restarts, fewer, lambda: ["To resume: do it"])
+    assert next(left, None) is None
+    assert [attempt for _, attempt in started] == list(range(len(attempts)))
+    return code
+
+
+def test_learners_that_end_as_they_should_say_nothing(capsys):
+    assert run([Learner(0, 0), Learner(1, 0, polls=5)], restarts=3) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_learner_that_does_not_end_with_the_chief_is_killed():
+    late = Learner(1, STAYS)
+    assert run([Learner(0, 0), late], restarts=3) == 0
+    assert late.was_killed
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([1, 4, 8])))
+def test_a_killed_learner_is_named_once_whoever_notices_first(order, capsys):
+    learners = [
+        Learner(0, LEARNER_LOST, order[0], Loss(1, "10.0.0.2", "closed its connection")),
+        Learner(1, -signal.SIGKILL, order[1]),
+        Learner(2, LEARNER_LOST, order[2], Loss(0, "10.0.0.1", "closed its connection")),
+    ]
+    assert run(learners) == LEARNER_LOST
+    assert capsys.readouterr().err.splitlines() == [
+        "error: learner 1 on 10.0.0.9 (process 1001) was killed by SIGKILL",
+        "To resume: do it",
+    ]
+
+
+def test_a_learner_killed_for_its_silence_is_named(capsys):
+    silent = Learner(1, -signal.SIGKILL, failure="has not answered for 20 s")
+    assert run([Learner(0, LEARNER_LOST), silent]) == LEARNER_LOST
+    message = "error: learner 1 on 10.0.0.9 (process 1001) has not answered for 20 s"
+    assert capsys.readouterr().err.splitlines()[0] == message
+
+
+def test_a_learner_that_the_others_have_lost_is_killed_and_named(capsys):
+    hung = Learner(1, STAYS)
+    assert run([Learner(0, LEARNER_LOST, loss=LOSS), hung]) == LEARNER_LOST
+    assert hung.was_killed
+    assert capsys.readouterr().err.splitlines() == [f"error: {LOST}", "To resume: do it"]
+
+
+def test_a_learner_alone_names_one_of_another_machine(capsys):
+    assert run([Learner(0, LEARNER_LOST, loss=LOSS)]) == LEARNER_LOST
+    assert capsys.readouterr().err.splitlines() == [f"error: {LOST}", "To resume: do it"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_learner_that_fails_has_told_why_and_is_not_restarted(rank, capsys):
+    learners = [Learner(0, LEARNER_LOST, loss=LOSS), Learner(1, LEARNER_LOST, loss=LOSS)]
+    learners[rank] = Learner(rank, 1)
+    assert run(learners, restarts=3) == 1
+    # The chief tells how to resume, unless it has only lost another.
+    assert capsys.readouterr().err.splitlines() == (["To resume: do it"] if rank else [])
+
+
+def test_the_chief_says_that_another_can_not_train(capsys):
+    loss = Loss(1, "10.0.0.2", "failed: unknown environment")
+    assert run([Learner(0, LEARNER_LOST, loss=loss), Learner(1, USAGE_ERROR)], restarts=3) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: learner 1 on 10.0.0.2 failed: unknown environment",
+        "To resume: do it",
+    ]
+    # It has told, if it can't either.
+    assert run([Learner(0, USAGE_ERROR), Learner(1, USAGE_ERROR)], restarts=3) == 2
+    assert run([Learner(0, USAGE_ERROR), Learner(1, LEARNER_LOST, loss=LOSS)], restarts=3) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_lost_learners_start_again_as_often_as_is_allowed(capsys):
+    attempts = [[Learner(0, LEARNER_LOST, loss=LOSS)] for _ in range(3)]
+    assert run(*attempts, restarts=2) == LEARNER_LOST
+    lines = capsys.readouterr().err.splitlines()
+    again = "Starting 1 learner again from the last checkpoint (restart {} of 2)"
+    assert lines == [
+        f"error: {LOST}", again.format(1), f"error: {LOST}", again.format(2), f"error: {LOST}",
+        "To resume: do it",
+    ]  # fmt: skip
+
+
+def test_fewer_learners_start_where_that_helps(capsys):
+    attempts = [[Learner(0, LEARNER_LOST, loss=LOSS)] * 4, [Learner(0, 0)] * 2]
+    assert run(*attempts, restarts=1, fewer=lambda number: number // 2) == 0
+    assert "Starting 2 learners again" in capsys.readouterr().err
+
+
+# Signals.
+
+
+@pytest.fixture
+def send():
+    """Sends signals to this process after some seconds each."""
+    threads = []
+
+    def send_signals(*pairs):
+        def run_thread():
+            for seconds, signum in pairs:
+                time.sleep(seconds)
+                os.kill(os.getpid(), signum)
+
+        threads.append(threading.Thread(target=run_thread))
+        threads[-1].start()
+
+    handlers = {each: signal.getsignal(each) for each in stop_signals.SIGNALS}
+    yield send_signals
+    for thread in threads:
+        thread.join()
+    assert {each: signal.getsignal(each) for each in handlers} == handlers
+
+
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
+def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys, monkeypatch):
+    monkeypatch.setattr(stop_signals, "_ECHO_SECONDS", 60)
+    chief = Learner(0, STAYS, on_signal={signum: 128 + signum})
+    send((0.05, signum), (0.01, signum))  # The second is an echo.
+    assert run([chief, Learner(1, 128 + signum, polls=300)], restarts=3) == 128 + signum
+    assert chief.signals == [signum]
+    assert capsys.readouterr().err == ""  # The chief has said all.
+
+
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
+def test_a_signal_ends_a_chief_that_has_only_started(signum, send, capsys):
+    send((0.05, signum))
+    learners = [Learner(0, STAYS, on_signal={signum: -signum}), Learner(1, STAYS)]
+    assert run(learners, restarts=3) == 128 + signum
+    assert learners[1].was_killed
+    assert capsys.readouterr().err.splitlines() == ["Interrupted.", "To resume: do it"]
+
+
+def test_hangups_after_a_signal_are_no_second_one(monkeypatch):
+    """As where a terminal is closed."""
+    monkeypatch.setattr(stop_signals, "_ECHO_SECONDS", 0)
+    chief, signals = Learner(0, STAYS), iter([signal.SIGHUP] * 3)
+    chief.poll = lambda: next((os.kill(os.getpid(), signum) for signum in signals), 129)
+    assert run([chief], restarts=3) == 129
+    assert chief.signals == [signal.SIGHUP] and not chief.was_killed
+
+
+def test_a_second_signal_ends_all_at_once(send, monkeypatch):
+    monkeypatch.setattr(launcher, "STOP_SECONDS", 100)
+    send((0.05, signal.SIGINT), (0.2, signal.SIGTERM))
+    learners = [Learner(0, STAYS), Learner(1, STAYS)]
+    assert run(learners, restarts=3) == 130
+    assert learners[0].signals == [signal.SIGINT]
+    assert all(learner.was_killed for learner in learners)
+
+
+def test_a_signal_while_learners_start_is_passed_on(capsys):
+    chief = Learner(0, STAYS, on_signal={signal.SIGTERM: 143})
+
+    def start(num_learners, attempt):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [chief]
+
+    assert supervise(start, 1, 3, lambda number: number) == 143
+    assert chief.signals == [signal.SIGTERM]
+
+
+def test_learners_lost_after_a_signal_are_not_started_again(send, capsys):
+    lost = Learner(0, STAYS, loss=LOSS, on_signal={signal.SIGINT: LEARNER_LOST})
+    send((0.05, signal.SIGINT))
+    assert run([lost], restarts=3) == LEARNER_LOST
+    assert capsys.readouterr().err.splitlines()[0] == f"error: {LOST}"
+
+
+@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
+def test_ignored_signals_stay_ignored(signum, send):
+    before = signal.signal(signum, signal.SIG_IGN)
+    try:
+        chief = Learner(0, 0, polls=100)
+        os.kill(os.getpid(), signum)
+        assert run([chief]) == 0 and chief.signals == []
+    finally:
+        signal.signal(signum, before)
+
+
+def test_what_was_started_ends_when_watching_fails():
+    learners = [Learner(0, STAYS), Learner(1, STAYS)]
+    learners[1].poll = lambda: 1 / 0 if not learners[1].was_killed else -9
+    with pytest.raises(ZeroDivisionError):
+        run(learners)
+    assert learners[0].was_killed
+
+
+# Processes.
+
+
+@pytest.mark.parametrize(("reports", "code"), [("", -signal.SIGKILL), ("done", 0)])
+def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, code, monkeypatch):
+    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 1.5)
+    falls_silent = (
+        "import os, signal, sys; sys.path[:] = {path!r}; "
+        "from agents.workers.heartbeat import report, start_heartbeat; start_heartbeat({pipe}); "
+        f"report('{reports}'); os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", falls_silent)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
+    while process.poll() is None:
+        time.sleep(0.05)
+    assert process.poll() == code
+    assert process.failure == "did not answer for 1.5 s; see --start-timeout"
+
+
+def test_a_learner_may_be_silent_while_it_waits_for_others(monkeypatch):
+    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 0.5)
+    code = (
+        "import os, sys, time; sys.path[:] = {path!r}; "
+        "from agents.workers import heartbeat; heartbeat._pipe = {pipe}; "
+        "heartbeat.report('joining'); time.sleep(1.5); heartbeat.report('joined'); time.sleep(60)"
+    )
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", code)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
+    while process.poll() is None and "joined" not in process.failure:
+        time.sleep(0.05)
+    assert process.failure.startswith("did not answer for 0.5 s")  # Not before it had joined.
+
+
+def test_the_end_of_a_learner_is_noted_for_those_that_wait_for_it(monkeypatch):
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", "raise SystemExit(0)")
+    memory = create_anonymous_file(shared_bytes(2))
+    ended = EndedLearner(memory)
+    task = {"config": {"start_timeout": 1.0}}
+    process = launcher.LocalProcess(task, Cluster(1, 2, memory=memory), is_quiet=False)
+    os.close(memory)
+    assert ended.rank is None
+    while process.poll() is None:
+        time.sleep(0.01)
+    assert ended.rank == 1
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0.03, 0.05, 0.07, 0.1])
+def test_an_interrupt_ends_a_learner_that_starts_without_a_traceback(seconds):
+    printed = []
+    task = {"config": {"start_timeout": 100.0}}
+    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=True, show=printed.append)
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    while process.poll() is None:
+        time.sleep(0.01)
+    assert process.poll() == -signal.SIGINT
+    time.sleep(0.1)  # The thread that reads has still to see the end.
+    assert not printed

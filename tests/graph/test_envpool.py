@@ -1,0 +1,71 @@
+import contextlib
+import sys
+
+import numpy as np
+import pytest
+
+from agents.errors import UnsupportedSpaceError, UsageError
+from agents.graph.backend import make_backend
+from agents.settings.config_file import load_config
+from agents.settings.installation import install_command
+from agents.vector import envpool_env as env_pool
+
+
+@contextlib.contextmanager
+def make(num_envs=2, **settings):
+    pytest.importorskip("envpool")
+    backend = make_backend(load_config(env_backend="envpool", **settings))
+    with contextlib.closing(backend.make(backend.check(), num_envs)) as envs:
+        yield envs
+
+
+def test_without_envpool_the_message_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "envpool", None)  # As if it were not there.
+    with pytest.raises(UsageError) as raised:
+        make_backend(load_config(env_backend="envpool")).check()
+    assert "needs the package envpool" in str(raised.value)
+    assert install_command("envpool") in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_unknown_environments_raise():
+    pytest.importorskip("envpool")
+    with pytest.raises(UsageError, match="Pendulun-v1"):
+        make_backend(load_config(env="Pendulun-v1", env_backend="envpool")).check()
+
+
+def test_the_specification_has_the_id():
+    pytest.importorskip("envpool")
+    assert (
+        make_backend(load_config(env="Hopper-v4", env_backend="envpool")).check().id == "Hopper-v4"
+    )
+
+
+@pytest.mark.parametrize(("settings", "limit"), [({}, 200), ({"max_episode_steps": 9}, 9)])
+def test_time_limits(settings, limit):
+    with make(env="Pendulum-v1", **settings) as envs:
+        assert envs.num_envs == 2
+        envs.reset()
+        for step in range(1, limit + 1):
+            truncated = envs.step(np.zeros((2, 1), np.float32))[3]
+            assert truncated.tolist() == [step == limit] * 2
+
+
+@pytest.mark.parametrize(("num_processes", "num_threads"), [(2, 2), (5, 3), (0, 3)])
+def test_number_of_threads(num_processes, num_threads, monkeypatch):
+    make_env_pool, received = env_pool.make_env_pool, []
+
+    def record(task, num_envs, num_threads, *arguments):
+        received.append(num_threads)
+        return make_env_pool(task, num_envs, num_threads, *arguments)
+
+    monkeypatch.setattr(env_pool, "make_env_pool", record)
+    monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 4)
+    with make(3, num_processes=num_processes):
+        assert received == [num_threads]
+
+
+def test_environments_that_observe_no_mask_raise():
+    with pytest.raises(UnsupportedSpaceError, match="expected observations with 'action_mask'"):
+        with make(env="CartPole-v1", action_mask=True):
+            pass

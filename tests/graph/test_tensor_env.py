@@ -1,0 +1,109 @@
+"""Conformance of every environment to the interface."""
+
+import inspect
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents.graph.tensor_env import Uniform
+from agents.tensor_envs import Acrobot, CartPole, MountainCarContinuous, Pendulum, TensorEnv
+
+NUM_ENVS = 6
+
+every_env = pytest.mark.parametrize("make", [Acrobot, CartPole, MountainCarContinuous, Pendulum])
+
+
+def uniform(rows=slice(None)):
+    """The same streams of random numbers in every call, for rows of the batch."""
+    return Uniform(tf.constant(np.arange(NUM_ENVS, dtype=np.uint64)[rows]))
+
+
+def random_actions(env):
+    env.action_space.seed(0)
+    return tf.constant(np.stack([env.action_space.sample() for _ in range(NUM_ENVS)]))
+
+
+def assert_equal(ours, expected):
+    tf.nest.map_structure(np.testing.assert_array_equal, ours, expected)
+
+
+@every_env
+def test_has_the_methods_of_the_interface(make):
+    assert issubclass(make, TensorEnv)
+    for name in ("initial_state", "step", "observe"):
+        expected = inspect.signature(getattr(TensorEnv, name)).parameters
+        assert list(inspect.signature(getattr(make, name)).parameters) == list(expected)
+
+
+@every_env
+def test_observations_are_elements_of_the_space(make):
+    env = make()
+    state = env.initial_state(uniform())
+    for _ in range(5):
+        observ = env.observe(state)
+        assert observ.shape == (NUM_ENVS, *env.observation_space.shape)
+        assert all(env.observation_space.contains(row) for row in observ.numpy())
+        state, *_ = env.step(state, random_actions(env), uniform())
+
+
+@every_env
+def test_steps_preserve_the_structure_of_states(make):
+    env = make()
+    state = env.initial_state(uniform())
+    next_state, reward, terminated = env.step(state, random_actions(env), uniform())
+    tf.nest.assert_same_structure(state, next_state)
+    for before, after in zip(tf.nest.flatten(state), tf.nest.flatten(next_state), strict=True):
+        assert before.shape == after.shape and before.shape[0] == NUM_ENVS
+        assert before.dtype == after.dtype
+    assert reward.shape == (NUM_ENVS,) and reward.dtype.is_floating
+    assert terminated.shape == (NUM_ENVS,) and terminated.dtype == tf.bool
+
+
+@every_env
+def test_functions_are_pure(make):
+    env = make()
+    assert_equal(env.initial_state(uniform()), env.initial_state(uniform()))
+    state, actions = env.initial_state(uniform()), random_actions(env)
+    copy = tf.nest.map_structure(tf.identity, state)
+    assert_equal(env.step(state, actions, uniform()), env.step(state, actions, uniform()))
+    assert_equal(state, copy)
+
+
+@every_env
+def test_rows_are_independent_of_each_other(make):
+    env, rows = make(), slice(2, 4)
+
+    def select(structure):
+        return tf.nest.map_structure(lambda leaf: leaf[rows], structure)
+
+    state, actions = env.initial_state(uniform()), random_actions(env)
+    assert_equal(env.initial_state(uniform(rows)), select(state))
+    result = env.step(state, actions, uniform())
+    result_of_rows = env.step(select(state), actions[rows], uniform(rows))
+    tf.nest.map_structure(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6),
+        select(result),
+        result_of_rows,
+    )
+
+
+@every_env
+def test_compiled_steps_equal_eager_ones(make):
+    env = make()
+    state, actions = env.initial_state(uniform()), random_actions(env)
+    compiled = tf.function(lambda *arguments: env.step(*arguments, uniform()), jit_compile=True)
+    tf.nest.map_structure(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6),
+        compiled(state, actions),
+        env.step(state, actions, uniform()),
+    )
+
+
+def test_every_function_must_be_implemented():
+    class Unfinished(TensorEnv):
+        observation_space = action_space = spaces.Discrete(2)
+
+    with pytest.raises(TypeError, match="initial_state"):
+        Unfinished()

@@ -1,0 +1,179 @@
+import contextlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.errors import NonFiniteError, UsageError
+from agents.runs.checkpoint import Checkpoints
+from tests.fingerprint import fingerprint
+
+
+def make_variables(fill=0.0, size=3):
+    return {
+        "network/kernel": tf.Variable(tf.fill([size], fill)),
+        "run/steps": tf.Variable(int(fill), dtype=tf.int64),
+        "run/best": tf.Variable(fill, dtype=tf.float64),
+    }
+
+
+def write(folder, steps):
+    variables = make_variables()
+    checkpoints = Checkpoints(folder, variables)
+    for step in steps:
+        variables["run/steps"].assign(step)
+        variables["network/kernel"].assign(tf.fill([3], step / 7))
+        checkpoints.save(step)
+    return variables, checkpoints
+
+
+def steps_in(folder):
+    return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob("step-*.npz"))
+
+
+def test_the_last_checkpoint_is_loaded_as_it_was_saved(tmp_path):
+    saved, _ = write(tmp_path, [100, 200])
+    loaded = make_variables()
+    assert Checkpoints(tmp_path, loaded).load()
+    assert int(loaded["run/steps"]) == 200
+    assert fingerprint(loaded) == fingerprint(saved)
+
+
+def test_without_a_checkpoint_variables_are_unchanged(tmp_path):
+    variables = make_variables(5.0)
+    assert not Checkpoints(tmp_path / "checkpoints", variables).load()
+    assert int(variables["run/steps"]) == 5
+
+
+def test_the_last_and_some_before_are_kept_across_processes(tmp_path):
+    write(tmp_path, range(100, 1100, 100))
+    assert steps_in(tmp_path) == list(range(100, 1100, 100))
+    write(tmp_path, [1100, 1200, 1300])
+    kept = steps_in(tmp_path)
+    assert len(kept) == 10 and kept[-5:] == [900, 1000, 1100, 1200, 1300]
+
+
+def test_a_step_may_be_saved_again_after_a_resume(tmp_path):
+    write(tmp_path, [100, 200])
+    variables, _ = write(tmp_path, [200])
+    variables["run/steps"].assign(0)
+    assert Checkpoints(tmp_path, variables).load()
+    assert int(variables["run/steps"]) == 200
+    assert steps_in(tmp_path) == [100, 200]
+
+
+def test_a_run_may_be_moved(tmp_path):
+    write(tmp_path / "here", [100])
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    variables = make_variables()
+    assert Checkpoints(tmp_path / "there", variables).load()
+    assert int(variables["run/steps"]) == 100
+
+
+@pytest.mark.parametrize("change", ["shape", "missing", "new"])
+def test_variables_that_do_not_fit_are_refused(tmp_path, change):
+    write(tmp_path, [100])
+    variables = make_variables(size=4 if change == "shape" else 3)
+    if change == "missing":
+        del variables["run/best"]
+    if change == "new":
+        variables["run/worst"] = tf.Variable(0.0)
+    with pytest.raises(UsageError, match="does not fit") as caught:
+        Checkpoints(tmp_path, variables).load()
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_without_an_intact_checkpoint_training_does_not_start_over(tmp_path):
+    write(tmp_path, [100])
+    (tmp_path / "step-100.npz").write_bytes(b"")
+    variables = make_variables(5.0)
+    with pytest.warns(UserWarning, match="no checkpoint .* step-100.npz"):
+        with pytest.raises(UsageError, match="start over") as caught:
+            Checkpoints(tmp_path, variables).load()
+    assert len(str(caught.value).splitlines()) <= 3
+    with pytest.raises(UsageError):
+        Checkpoints(tmp_path / "empty", variables).load(required=True)
+    assert int(variables["run/steps"]) == 5
+
+
+def test_a_skipped_checkpoint_is_named_and_replaced_later(tmp_path):
+    write(tmp_path, [100, 200, 300, 400, 500])
+    for step in (400, 500):
+        (tmp_path / f"step-{step}.npz").write_bytes(b"damaged")
+    variables = make_variables()
+    checkpoints = Checkpoints(tmp_path, variables)
+    with pytest.warns(UserWarning, match="step-500.npz .*step-400.npz .*; step-300.npz is used"):
+        assert checkpoints.load()
+    for step in (350, 400):
+        variables["run/steps"].assign(step)
+        checkpoints.save(step)
+    assert steps_in(tmp_path) == [100, 200, 300, 350, 400]
+    assert checkpoints.load() and int(variables["run/steps"]) == 400
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_values_that_are_not_finite_are_never_saved(tmp_path, value):
+    variables, checkpoints = write(tmp_path, [100])
+    variables["network/kernel"].assign([1.0, value, 2.0])
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(NonFiniteError, match="network/kernel .* step 200"):
+        checkpoints.save(200)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64"])
+def test_types_of_numbers_that_may_not_be_finite(tmp_path, dtype, value):
+    variable = tf.Variable(tf.cast([1.0, 2.0], dtype))
+    checkpoints = Checkpoints(tmp_path, {"half": variable})
+    assert checkpoints.save(100)
+    variable.assign(tf.cast([1.0, value], dtype))
+    with pytest.raises(NonFiniteError, match="half .* step 200"):
+        checkpoints.save(200)
+
+
+def test_all_types_and_names_are_loaded_as_they_were_saved(tmp_path):
+    def make(fill):
+        names = ("a/b.c %", "file", "\u00fc", "@step", "step", "x/..")
+        dtypes = ("float32", "bfloat16", "int8", "bool", "uint64", "complex64")
+        shapes = ([2, 3], [4], [], [1, 0], [1], [2])
+        return {
+            name: tf.Variable(tf.cast(tf.fill(shape, fill), dtype))
+            for name, dtype, shape in zip(names, dtypes, shapes, strict=True)
+        }
+
+    saved, loaded = make(1.0), make(0.0)
+    Checkpoints(tmp_path, saved).save(7)
+    assert Checkpoints(tmp_path, loaded).load()
+    assert fingerprint(loaded) == fingerprint(saved)
+
+
+def test_a_full_disk_loses_nothing_but_that_checkpoint(small_disk):
+    variables = make_variables(size=10_000)
+    checkpoints = Checkpoints(small_disk, variables)
+    assert checkpoints.save(100)
+    fill = small_disk / "fill"
+    with contextlib.suppress(OSError), fill.open("wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+    with pytest.warns(UserWarning, match="step 200 could not be saved .*No space") as issued:
+        assert not checkpoints.save(200)
+    assert len(issued) == 1
+    assert {path.name for path in small_disk.iterdir()} == {"fill", "step-100.npz"}
+    assert checkpoints.load()
+    fill.unlink()
+    assert checkpoints.save(300)
+    assert steps_in(small_disk) == [100, 300]
+
+
+def test_fingerprints_differ_for_the_smallest_differences():
+    variables = make_variables(1.0)
+    same = fingerprint(variables)
+    assert (
+        same == fingerprint(dict(reversed(variables.items()))) == fingerprint(make_variables(1.0))
+    )
+    variables["network/kernel"].assign([1.0, 1.0, np.nextafter(np.float32(1), np.float32(2))])
+    assert fingerprint(variables) != same
+    assert fingerprint({"a": tf.Variable([0.0])}) != fingerprint({"a": tf.Variable([-0.0])})
+    assert fingerprint({"a": tf.Variable(0.0)}) != fingerprint({"b": tf.Variable(0.0)})

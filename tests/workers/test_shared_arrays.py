@@ -1,0 +1,136 @@
+import gc
+import os
+
+import hypothesis
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import strategies
+from hypothesis.extra import numpy as hypothesis_numpy
+
+from agents.workers import shared_arrays
+
+SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
+BOXES = strategies.builds(
+    lambda shape, dtype: spaces.Box(0, 1, shape, dtype),
+    SHAPES,
+    strategies.sampled_from([np.uint8, np.int16, np.float32, np.float64]),
+)
+SPACES = strategies.one_of(
+    BOXES,
+    strategies.just(spaces.Discrete(3)),
+    strategies.lists(BOXES, min_size=1, max_size=3).map(spaces.Tuple),
+)
+
+
+def make(num_envs, observation_space, action_space):
+    layout = shared_arrays.Layout(num_envs, observation_space, action_space)
+    mine = shared_arrays.BatchArrays(layout)
+    theirs = shared_arrays.BatchArrays(layout, os.dup(mine.descriptor))
+    mine.close(), theirs.close()
+    return [mine, theirs]
+
+
+def all_arrays(arrays):
+    named = [arrays.mask, arrays.seed, arrays.reward, arrays.terminated, arrays.truncated]
+    return [*arrays.action, *named[:2], *arrays.observ, *named[2:], *arrays.final_observ]
+
+
+def results(arrays):
+    return [
+        *arrays.observ,
+        arrays.reward,
+        arrays.terminated,
+        arrays.truncated,
+        *arrays.final_observ,
+    ]
+
+
+def fill(arrays, seed):
+    """Fills arrays with random bytes; flags with random flags."""
+    generator = np.random.default_rng(seed)
+    for array in arrays:
+        array[...] = generator.integers(0, 2 if array.dtype == bool else 100, array.shape)
+
+
+@hypothesis.given(strategies.integers(1, 5), SPACES, SPACES)
+@hypothesis.settings(deadline=None, max_examples=50)
+def test_two_mappings_of_a_block_share_arrays_that_do_not_overlap(
+    num_envs, observation_space, action_space
+):
+    mine, theirs = make(num_envs, observation_space, action_space)
+    arrays = all_arrays(mine)
+    assert all(len(array) == num_envs for array in arrays)
+    fill(arrays, seed=0)
+    expected = [array.copy() for array in arrays]
+    fill(arrays, seed=0)  # Overlapping arrays would overwrite each other.
+    for array, other, value in zip(arrays, all_arrays(theirs), expected, strict=True):
+        np.testing.assert_array_equal(array, value)
+        np.testing.assert_array_equal(other, value)
+    generator = np.random.default_rng(0)
+    for array in arrays:
+        np.testing.assert_array_equal(
+            array, generator.integers(0, 2 if array.dtype == bool else 100, array.shape)
+        )
+
+
+@hypothesis.given(strategies.integers(1, 5), SPACES)
+@hypothesis.settings(deadline=None, max_examples=50)
+def test_copied_results_do_not_change(num_envs, observation_space):
+    mine, _ = make(num_envs, observation_space, spaces.Discrete(2))
+    fill(results(mine), seed=1)
+    expected = [array.copy() for array in results(mine)]
+    copies = results(shared_arrays.Results(mine.layout, mine.copy_results()))
+    fill(results(mine), seed=2)
+    for copy, value in zip(copies, expected, strict=True):
+        assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
+        np.testing.assert_array_equal(copy, value)
+        # TensorFlow uses aligned arrays without a second copy.
+        assert copy.size == 0 or copy.ctypes.data % shared_arrays.ALIGNMENT == 0
+        assert copy.flags.c_contiguous
+
+
+@hypothesis.given(strategies.integers(1, 1000))
+def test_aligned_empty_is_aligned(size):
+    block = shared_arrays.aligned_empty(size)
+    assert block.shape == (size,)
+    assert block.ctypes.data % shared_arrays.ALIGNMENT == 0
+
+
+LAYOUT = shared_arrays.Layout(2, spaces.Discrete(3), spaces.Discrete(3))
+
+
+def test_closing_keeps_the_arrays_and_can_be_repeated():
+    arrays = shared_arrays.BatchArrays(LAYOUT)
+    descriptor = arrays.descriptor
+    arrays.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+    with pytest.raises(ValueError, match="closed"):
+        _ = arrays.descriptor
+    reused = os.open(os.devnull, os.O_RDONLY)  # Gets the number that has become free.
+    arrays.close()
+    os.fstat(reused)
+    os.close(reused)
+    view = arrays.reward
+    del arrays
+    gc.collect()
+    view[:] = 3
+    assert view.sum() == 6
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_no_descriptor_leaks(closed):
+    def descriptors():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    before = descriptors()
+    made = [shared_arrays.BatchArrays(LAYOUT) for _ in range(5)]
+    assert descriptors() > before
+    if closed:
+        for arrays in made:
+            arrays.close()
+        del arrays
+    del made
+    assert descriptors() == before
