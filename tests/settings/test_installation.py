@@ -14,7 +14,12 @@ from agents.version import __version__
 ROOT = Path(__file__).parents[2]
 OURS = [f"agents/{name}.py" for name in ("__init__", "lazy_import", "version")]
 OURS += [f"agents/{name}.py" for name in ("settings/__init__", "settings/installation")]
-OURS += ["agents/settings/search_path.py", "agents/scripts/__init__.py", "batch_agents.py"]
+OURS += [
+    "agents/settings/peer_names.py",
+    "agents/settings/search_path.py",
+    "agents/scripts/__init__.py",
+    "batch_agents.py",
+]
 THEIRS = ["agents/__init__.py", "agents/run.py", "agents/version.py"]
 
 
