@@ -12,7 +12,7 @@ import sys
 
 def main() -> None:
     """Runs the command, unless `agents` is another distribution's package."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents", "command_line")
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "agents", "settings")
     check_package = runpy.run_path(os.path.join(folder, "installation.py"))["check_package"]
     spec = importlib.util.find_spec("agents")
     try:
