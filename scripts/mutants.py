@@ -6,7 +6,7 @@ from pathlib import Path
 # The packages `agents` and `tests` of this checkout, from any working directory.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.mutation.command import main
+from scripts.mutation.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

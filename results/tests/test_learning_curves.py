@@ -1,7 +1,7 @@
 from matplotlib.figure import Figure as Plot
 from matplotlib.image import imread
 
-from results.learning_curves import plot_learning_curves, short_steps
+from results.learning_curves import plot_learning_curves
 from results.published import TASKS, Figure
 
 
@@ -34,9 +34,3 @@ def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path,
     plot_learning_curves(path, "walker", curves, peers, None)
     assert path.stat().st_size < 60_000
     assert imread(path).shape[:2] == (360, 700)
-
-
-def test_steps_are_abbreviated():
-    assert [short_steps(steps) for steps in (500, 20_000, 100_352, 1_000_000, 1_500_000)] == [
-        "500", "20k", "100k", "1M", "1.5M"
-    ]  # fmt: skip

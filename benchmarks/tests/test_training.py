@@ -13,11 +13,3 @@ def test_graph_calls_are_counted_and_none_raises():
     assert training.count_graph_calls(lambda: graph(graph(number))) == 2
     with pytest.raises(RuntimeError, match="No graph call was seen among 1 operations"):
         training.count_graph_calls(lambda: tf.sin(number))
-
-
-def test_the_share_of_logging_is_measured():
-    # Two iterations of the preset, of which the first compiles.
-    [measure] = training.logging("pendulum", "tf", steps=4000)
-    share, note = measure(0.0)
-    assert 0 < share < 100
-    assert note.startswith("scalars ") and "histograms " in note

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import distributed
-from benchmarks.contestant import Measurement
 from benchmarks.runner import ContestantError
 from benchmarks.team import APART, MEMORY, TENSORFLOW, Team
 from benchmarks.workloads import WORKLOADS
@@ -32,15 +31,6 @@ def learner_processes():
     return found
 
 
-def test_workloads_grow_with_the_number_of_learners():
-    one, four = TINY.config(1), TINY.config(4)
-    assert (four.num_envs, four.minibatch_size) == (4 * one.num_envs, 4 * one.minibatch_size)
-    assert four.rollout_length == one.rollout_length
-    assert TINY.minibatches == 4 and TINY.steps == 16
-    for name, workload in WORKLOADS.items():
-        assert workload.steps % workload.minibatch_size == 0, name
-
-
 def test_parts_of_iterations_are_measured():
     with measuring(distributed.speed, "tiny", 2, MEMORY) as measure:
         assert len(learner_processes()) == 2
@@ -55,14 +45,6 @@ def test_parts_of_iterations_are_measured():
     assert parts["ms collecting"] + parts["ms update"] < milliseconds * 1.5
 
 
-def test_reductions_are_measured_by_size():
-    with measuring(distributed.reductions, 2, MEMORY) as measure:
-        measure(0.0)
-        value, _, parts = measure(0.0)
-    assert value == parts["ms at 40 kB"]
-    assert 0 < parts["ms at 1 kB"] < parts["ms at 8 MB"]
-
-
 @pytest.mark.slow
 def test_collective_operations_are_measured():
     with measuring(distributed.reductions, 3, TENSORFLOW) as measure:
@@ -74,29 +56,8 @@ def test_collective_operations_are_measured():
         assert measure(0.05).value > 0
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
-@pytest.mark.parametrize("transport, reduce_every", [(APART, "minibatch"), (MEMORY, "epoch")])
-def test_learners_with_a_core_each(transport, reduce_every):
-    with measuring(distributed.iteration, "tiny", 2, transport, reduce_every) as measure:
-        measure(0.0)
-        cores = [os.sched_getaffinity(process) for process in learner_processes()]
-        assert sorted(cores, key=min) == [{core} for core in sorted(os.sched_getaffinity(0))[:2]]
-        _, _, parts = measure(0.05)
-    # Epochs and statistics; gradients would be as many as minibatches.
-    assert parts.get("sums", 0) < TINY.minibatches + 10
-
-
 def test_a_learner_that_fails_ends_the_team():
     settings = {"network": "unknown", "reduce_every": "minibatch"}
     with pytest.raises(ContestantError, match="KeyError: 'unknown'"):
         Team("benchmarks.team_member:iterations", settings, 2, APART)
     assert learner_processes() == []
-
-
-def test_reductions_are_those_of_the_learner_that_waits_least():
-    measured = [
-        Measurement(10.0, parts={"ms update": 8.0, "ms reductions": 5.0}),
-        Measurement(12.0, parts={"ms update": 9.0, "ms reductions": 3.0}),
-    ]
-    assert distributed.combine(measured) == (11.0, {"ms update": 8.0, "ms reductions": 3.0})

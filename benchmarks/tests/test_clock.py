@@ -5,7 +5,6 @@ import pytest
 from benchmarks import clock
 from benchmarks.clock_plot import plot_scores, scores_over_time
 from benchmarks.clock_runs import Episode, Run, points_of
-from benchmarks.summary import summarize
 
 
 def hopper(minutes):
@@ -44,25 +43,6 @@ def test_every_run_is_made_once(programs):
     assert not any("clock_ours" in arguments for arguments, _ in programs)
 
 
-def test_no_rounds_show_what_is_there(programs):
-    assert clock.run_case(dataclasses.replace(hopper(2), rounds=0)).figures == {}
-    clock.run_case(dataclasses.replace(hopper(2), rounds=1))
-    programs.clear()
-    outcome = clock.run_case(dataclasses.replace(hopper(10), rounds=0))
-    entry = summarize(outcome)
-    assert entry["ours"]["note"] == "1 seed" and entry["ours"]["parts"] == {"steps": 60_000}
-    assert entry["ours"]["median"] == 590.5 and not programs
-    assert set(entry) == {"ours"}
-
-
-def test_quick_runs_are_not_kept(programs, monkeypatch):
-    monkeypatch.setattr(clock, "_quick_runs", clock.RunFile())
-    outcomes = [clock.run_case(case) for case in clock.cases(quick=True)]
-    assert [outcome.figures["ours"] for outcome in outcomes] == [[14.5], [50.5], [110.5]]
-    assert len(programs) == 4 and not clock.PATH.exists()
-    assert {run.clock for run in clock.kept_runs()} == {120.0}
-
-
 def test_curves_have_medians_over_seeds_where_all_have_a_score(tmp_path):
     runs = [
         Run("Pong", name, seed, 60.0, 1, points_of([Episode(10.0 * (seed + 1), 5, seed)], 60.0))
@@ -73,17 +53,6 @@ def test_curves_have_medians_over_seeds_where_all_have_a_score(tmp_path):
     assert minutes[0] == pytest.approx(20 / 60) and scores.shape == (2, 41)
     plot_scores(runs).savefig(tmp_path / "clock.png")
     plot_scores([])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("env", ["Hopper-v5", "Pong", "LunarLander-v3", "HalfCheetah-v5"])
-def test_sb3_takes_the_settings_of_rl_zoo(env):
-    pytest.importorskip("stable_baselines3")
-    from benchmarks.clock_sb3 import TUNED, make_ppo
-
-    ppo = make_ppo(env, seed=0)
-    assert ppo.n_envs == TUNED[env].num_envs and ppo.batch_size in (32, 64, 256)
-    ppo.env.close()
 
 
 @pytest.mark.slow

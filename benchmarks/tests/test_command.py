@@ -46,23 +46,3 @@ def test_finished_suites_are_kept_when_a_later_one_is_interrupted(make_case, tmp
     text = Path("out.md").read_text()
     assert "## Stepping" in text and "## Update" in text and "## Training" not in text
     assert {path.name for path in Path("plots").iterdir()} == {"stepping.png", "update.png"}
-
-
-def test_figures_of_suites_that_are_not_measured_are_kept(make_case, tmp_path, monkeypatch):
-    case = make_case(ours=("succeeds", {"log": str(tmp_path / "log"), "name": "a", "value": 7}))
-    monkeypatch.setattr(SUITES["update"], "cases", lambda quick: [case])
-    path = tmp_path / "out.json"
-    path.write_text('{"stepping": {"a case": {}}, "update": {"an old case": {}}}')
-    monkeypatch.setattr(sys, "argv", ["benchmark.py", "--suite=update", f"--json={path}"])
-    command.main()
-    kept = json.loads(path.read_text())
-    assert list(kept) == ["stepping", "update"] and list(kept["stepping"]) == ["a case"]
-    assert list(kept["update"]) == [case.name]
-
-
-def test_variants_that_are_left_out_for_the_same_reason_share_a_line(make_case, monkeypatch):
-    case = make_case(ours="has_parts", **{"A-1": "not_installed", "A-2": "not_installed"})
-    monkeypatch.setattr(SUITES["stepping"], "cases", lambda quick: [case])
-    section = command.run_suite("stepping", quick=False)
-    reason = "ModuleNotFoundError: No module named 'no_such_package'"
-    assert section.left_out == [f"Left out of case: A-1, A-2: {reason}"]

@@ -23,8 +23,8 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.mutation.forked_tests import import_libraries, run_tests
-from tests.mutation.mutants import Mutant, find_mutants
+from scripts.mutation.forked_tests import import_libraries, run_tests
+from scripts.mutation.mutants import Mutant, find_mutants
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("agents/ppo", "agents/learning", "agents/distributions", "agents/policies")

@@ -3,18 +3,6 @@ import pytest
 from benchmarks import images
 
 
-@pytest.mark.parametrize("game", images.GAMES)
-@pytest.mark.parametrize("env_backend", ["process", "hybrid", "envpool"])
-def test_backends_do_the_same_work(game, env_backend):
-    config = images.make_config(game, 8, env_backend)
-    assert (config.env_backend, config.num_envs) == (env_backend, 8)
-    work = (config.rollout_length, config.epochs, config.minibatch_size, config.network)
-    assert work == (128, 4, 256, "nature")
-    if env_backend == "envpool":
-        assert config.env == f"{game}-v5" and not config.env_wrappers + config.train_wrappers
-        assert config.env_kwargs == {"episodic_life": True, "reward_clip": True}
-
-
 def test_envpool_has_the_same_preprocessing():
     envpool = pytest.importorskip("envpool")
     spec = envpool.make_spec("Pong-v5", episodic_life=True, reward_clip=True).config

@@ -12,7 +12,7 @@ from pathlib import Path
 # plugins, such as hypothesis, are left to it: it rewrites their assertions.
 IMPORTS = ("gymnasium", "keras", "numpy", "tensorflow")
 # Where a checkout's packages are imported from: its copy has others.
-PACKAGES = ("agents", "benchmarks", "examples", "results", "tests")
+PACKAGES = ("agents", "benchmarks", "examples", "results", "scripts", "tests")
 
 
 def import_libraries() -> None:

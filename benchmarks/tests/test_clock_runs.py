@@ -15,11 +15,6 @@ def test_scores_are_means_of_the_last_20_episodes_that_finished_by_then():
     assert points[-1] == (60.0, 1000, 100, 90.5)
 
 
-def test_there_is_no_score_before_an_episode_has_ended():
-    points = points_of([Episode(31.0, 500, -3.0)], clock=60.0)
-    assert points[29] == (30.0, 0, 0, None) and points[31] == (32.0, 500, 1, -3.0)
-
-
 def test_steps_are_extrapolated_from_the_speed_between_episodes():
     # It starts for 10 seconds, and then makes 100 steps per second.
     episodes = [Episode(10 + seconds, 100 * seconds, 0.0) for seconds in (2, 5, 20)]
@@ -41,11 +36,3 @@ def test_finished_runs_are_kept(tmp_path):
     assert again.find("Pong", "ours", 60.0, 1) == runs[1]
     assert again.find("Pong", "ours", 600.0, 1) is again.find("Pong", "SB3", 60.0, 1) is None
     assert again.of("Pong", "ours", 60.0) == runs
-
-
-def test_the_point_at_a_time_is_the_last_one_until_then():
-    points = points_of([Episode(3.0, 100, 1.5)], clock=60.0)
-    run = Run("Pong", "ours", 0, 60.0, 5000, points)
-    assert run.at(3.0).score == run.at(12.0).score == 1.5 and run.at(2.9).score is None
-    with pytest.raises(ValueError, match="no point of Pong/ours at 0.5 seconds or before"):
-        run.at(0.5)

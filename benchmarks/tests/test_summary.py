@@ -28,15 +28,6 @@ def test_figures_are_median_minimum_and_maximum():
     assert peers(entry) == ["Peer"]
 
 
-def test_parts_are_medians_over_the_rounds():
-    measured = outcome(ours=[1.0, 2.0, 3.0], Peer=[1.0, 1.0, 1.0])
-    measured.parts["ours"] = [{"ms update": 9.0}, {"ms update": 1.0}, {"ms update": 2.0}]
-    measured.parts["Peer"] = [{}, {}, {}]
-    entry = summarize(measured)
-    assert entry["ours"]["parts"] == {"ms update": 2.0}
-    assert "parts" not in entry["Peer"]
-
-
 @pytest.mark.parametrize(
     ("unit", "ratio"), [("steps/s", 2.5), ("ms", 0.4), ("s", 0.4), ("MB", 2.5), ("%", 2.5)]
 )
@@ -48,10 +39,6 @@ def test_ratios_are_medians_over_the_rounds(unit, ratio):
     ends = (0.2, 6.0) if ratio == 2.5 else (round(1 / 6, 4), 5.0)
     assert (entry["low_Peer"], entry["high_Peer"]) == ends
     assert entry["ours"]["median"] / entry["Peer"]["median"] == 4
-
-
-def test_a_single_round_has_no_interval():
-    assert set(summarize(outcome(ours=[1.0], Peer=[2.0]))) == {"ours", "Peer", "ratio_Peer"}
 
 
 def test_the_share_of_the_limit_is_a_median_over_the_rounds():

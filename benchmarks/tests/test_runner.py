@@ -1,5 +1,4 @@
 import dataclasses
-import sys
 import time
 from pathlib import Path
 
@@ -23,23 +22,6 @@ def test_contestants_take_turns_after_a_warm_up_round(make_case, tmp_path):
     assert sorted(lines[6:]) == ["a closed", "b closed"]
 
 
-def test_ours_competes_with_itself_of_another_checkout(make_case, tmp_path):
-    # In its folder, modules of the same name come first.
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "benchmarks").symlink_to(runner.ROOT / "benchmarks")
-    (other / "the_contestants.py").write_text("def has_parts(): yield lambda seconds: 9.0")
-    case = make_case(ours="has_parts", Peer="not_installed").against("1234567", other)
-    assert run_case(case).figures == {"ours": [0.5, 0.5], "1234567": [9, 9]}
-
-
-def test_contestants_may_measure_parts(make_case, tmp_path):
-    other = ("succeeds", {"log": str(tmp_path / "log"), "name": "b"})
-    outcome = run_case(make_case(ours="has_parts", Peer=other))
-    assert outcome.figures["ours"] == [0.5, 0.5] and outcome.notes["ours"] == "a note"
-    assert outcome.parts == {"ours": [{"ms update": 1.0}] * 2, "Peer": [{}] * 2}
-
-
 def test_contestants_that_fail_are_left_out_with_their_reasons(make_case, tmp_path):
     succeeds = ("succeeds", {"log": str(tmp_path / "log"), "name": "a"})
     failing = ("not_installed", "raises_later", "dies", "dies_with_a_fork_that_holds_the_pipe")
@@ -55,16 +37,6 @@ def test_contestants_that_fail_are_left_out_with_their_reasons(make_case, tmp_pa
     assert reasons["dies_with_a_fork_that_holds_the_pipe"].startswith("exited with code 5")
     assert set(reasons) == set(failing)
     assert len(logged) == len(failing) and "no_such_package" in logged[0] + logged[1]
-
-
-def test_peers_run_in_their_environments_with_their_threads(make_case, tmp_path, monkeypatch):
-    monkeypatch.setenv(installation.VARIABLE, str(tmp_path))
-    python = tmp_path / "rltools" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.symlink_to(sys.executable)
-    (tmp_path / "rltools" / "versions.json").write_text('"1.0"')
-    outcome = run_case(with_peers(make_case(ours="has_parts", Peer="shows_its_process"), "rltools"))
-    assert outcome.notes["Peer"] == f"{python} 3"
 
 
 def test_peers_that_are_not_installed_are_left_out(make_case, tmp_path, monkeypatch):
@@ -83,14 +55,6 @@ def with_peers(case, peer):
     ours, *others = case.contestants
     others = [dataclasses.replace(each, peer=peer, threads=3) for each in others]
     return dataclasses.replace(case, contestants=(ours, *others))
-
-
-def test_without_ours_nothing_is_compared(make_case, tmp_path):
-    log = tmp_path / "log"
-    peer = ("succeeds", {"log": str(log), "name": "b"})
-    outcome = run_case(make_case(ours="not_installed", Peer=peer))
-    assert outcome.figures == {} and list(outcome.left_out) == ["ours"]
-    assert log.read_text() == "b closed\n"
 
 
 def test_a_contestant_that_hangs_is_left_out(make_case, monkeypatch):

@@ -18,9 +18,6 @@ CONTESTANTS = """
         with open(log, "a") as file:
             file.write(f"{name} closed\\n")
 
-    def shows_its_process():
-        yield lambda seconds: (1.0, f"{sys.executable} {os.environ.get('OMP_NUM_THREADS')}")
-
     def has_parts():
         from benchmarks.contestant import Measurement
         yield lambda seconds: Measurement(seconds, "a note", {"ms update": 2 * seconds})

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import __main__ as command
 from benchmarks.peers import installation
-from benchmarks.peers.installation import Peer, PeerError, install, interpreter, source, versions
+from benchmarks.peers.installation import Peer, PeerError, install, source, versions
 from benchmarks.runner import ROOT
 
 # Those that peers' processes import before the peer; the one of PufferLib needs Gymnasium at once.
@@ -61,24 +60,6 @@ def add_peer(monkeypatch, **fields):
     monkeypatch.setattr(installation, "PEERS", {"a_peer": peer})
 
 
-def test_packages_are_installed_and_versions_kept(commands, monkeypatch, tmp_path):
-    add_peer(monkeypatch, bare_requirements=["b==2"])
-    with pytest.raises(PeerError, match="not installed; `python -m benchmarks.peers a_peer` inst"):
-        interpreter("a_peer")
-    assert versions() == {}
-    install("a_peer", python="python3.99")
-    folder = tmp_path / "peers" / "a_peer"
-    assert interpreter("a_peer") == folder / "bin" / "python"
-    assert versions() == {"A Peer": "1.5 (numpy 2.0)"}
-    pip = (str(folder / "bin" / "python"), "-m", "pip")
-    assert commands == [
-        ("python3.99", "-m", "venv", "--clear", str(folder)),
-        (*pip, "install", "--quiet", "a==1"),
-        (*pip, "install", "--quiet", "--no-deps", "b==2"),
-        (*pip, "list", "--format=json"),
-    ]
-
-
 def test_programs_come_from_a_commit_of_a_checkout(commands, checkout, monkeypatch):
     folder, commit = checkout
     add_peer(monkeypatch, repository="https://example.com/peer", commit=commit)
@@ -88,30 +69,6 @@ def test_programs_come_from_a_commit_of_a_checkout(commands, checkout, monkeypat
     install("a_peer", folder)
     assert [path.name for path in source("a_peer").iterdir()] == ["program.py"]
     assert versions() == {"A Peer": f"{commit[:7]} (numpy 2.0)"}
-
-
-def test_a_checkout_without_the_commit_is_an_error(commands, checkout, monkeypatch, capsys):
-    folder, _ = checkout
-    add_peer(monkeypatch, repository="https://example.com/peer", commit="0" * 40)
-    monkeypatch.setattr(command, "PEERS", installation.PEERS)
-    monkeypatch.setattr(sys, "argv", ["peers", "a_peer", f"--source={folder}"])
-    with pytest.raises(SystemExit, match="error: git -C .*: fatal: "):
-        command.main()
-    assert versions() == {}
-
-
-def test_what_pip_says_after_an_error_is_not_the_reason():
-    code = """if True:
-        import sys
-        print("Collecting a==1", file=sys.stderr)
-        print("ERROR: No matching distribution found for a==1", file=sys.stderr)
-        print("WARNING: There was an error checking the latest version", file=sys.stderr)
-        sys.exit(1)
-    """
-    with pytest.raises(PeerError, match="ERROR: No matching distribution found for a==1$"):
-        installation._run(sys.executable, "-c", code)
-    with pytest.raises(PeerError, match="exit code 3$"):
-        installation._run(sys.executable, "-c", "import sys; sys.exit(3)")
 
 
 def test_every_peer_is_pinned():

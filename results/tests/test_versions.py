@@ -1,7 +1,5 @@
 import importlib.metadata
 
-import pytest
-
 from results.versions import versions
 
 GYMNASIUM = importlib.metadata.version("gymnasium")
@@ -12,8 +10,3 @@ def test_versions_are_those_of_the_family_and_of_what_all_need():
     assert found["gymnasium"] == GYMNASIUM and "tensorflow" in found
     assert found["mujoco"] == importlib.metadata.version("mujoco")
     assert set(found) == {"gymnasium", "tensorflow", "mujoco"}
-
-
-@pytest.mark.parametrize("env", ["Pendulum-v1", "my_module:MyOwn-v0"])
-def test_other_environments_have_those_that_all_need(env):
-    assert set(versions(env)) == {"gymnasium", "tensorflow"}

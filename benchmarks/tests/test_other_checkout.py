@@ -62,12 +62,6 @@ def test_a_commit_is_checked_out_for_as_long_as_it_is_needed():
 
 
 @needs_git
-def test_an_unknown_commit_is_an_error(capfd):
-    with pytest.raises(SystemExit, match="^error: --against=nothing: .*single revision"):
-        checked_out("nothing").__enter__()
-
-
-@needs_git
 @pytest.mark.slow
 def test_trainings_of_a_commit_equal_themselves_and_no_other():
     trainings = {"short": ["--config=pendulum", "--env-backend=tf", "--steps=4000"]}
