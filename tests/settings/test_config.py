@@ -22,16 +22,6 @@ def test_every_setting_is_described_and_bounded():
         Config.model_validate({name: field.default})
 
 
-def test_defaults():
-    config = Config()
-    assert (config.env, config.steps, config.layers, config.learning_rate) == (
-        "Pendulum-v1",
-        100_000,
-        (64, 64),
-        3e-4,
-    )
-
-
 def test_is_immutable():
     with pytest.raises(pydantic.ValidationError):
         load_config().seed = 3
@@ -69,47 +59,23 @@ def test_unknown_setting_from_python(refused):
 @pytest.mark.parametrize(
     "overrides, message",
     [
-        (
-            {"learning_rate": "fast"},
-            "learning_rate: expected a number above 0 and at most 1, got 'fast'",
-        ),
-        ({"learning_rate": 2.0}, "learning_rate: expected a number above 0 and at most 1, got 2.0"),
-        (
-            {"learning_rate": float("nan")},
-            "learning_rate: expected a number above 0 and at most 1, got nan",
-        ),
-        ({"num_envs": 0}, "num_envs: expected an integer from 1 to 65536, got 0"),
-        ({"num_envs": 1.5}, "num_envs: expected an integer from 1 to 65536, got 1.5"),
-        ({"epochs": True}, "epochs: expected an integer from 1 to 10000, got True"),
-        ({"discount": True}, "discount: expected a number from 0 to 1, got True"),
-        ({"steps": "one"}, "steps: expected an integer from 1 to 1000000000000000, got 'one'"),
-        ({"seed": None}, "seed: expected an integer from 0 to 2147483647, got None"),
-        (
-            {"normalize_reward": "perhaps"},
-            "normalize_reward: expected true or false, got 'perhaps'",
-        ),
-        (
-            {"activation": "tan"},
-            "activation: expected one of tanh, relu, elu, silu, gelu, got 'tan'",
-        ),
-        ({"env": 3}, "env: expected a string, got 3"),
-        ({"env": ""}, "env: expected a string, got ''"),
-        (
-            {"layers": (64, 0)},
-            "layers: expected a list such as [64, 64], each item an integer from 1 to 65536, got (64, 0)",
-        ),
-        (
-            {"layers": "64"},
-            "layers: expected a list such as [64, 64], each item an integer from 1 to 65536, got '64'",
-        ),
-        (
-            {"env_kwargs": 3},
-            'env_kwargs: expected a dictionary of plain data such as {"g": 9.81}, got 3',
-        ),
+        ({"learning_rate": "fast"}, "expected a number above 0 and at most 1, got 'fast'"),
+        ({"learning_rate": float("nan")}, "expected a number above 0 and at most 1, got nan"),
+        ({"num_envs": 1.5}, "expected an integer from 1 to 65536, got 1.5"),
+        ({"epochs": True}, "expected an integer from 1 to 10000, got True"),
+        ({"discount": True}, "expected a number from 0 to 1, got True"),
+        ({"seed": None}, "expected an integer from 0 to 2147483647, got None"),
+        ({"seed": np.zeros(3)}, "expected an integer from 0 to 2147483647, got array([0., 0., 0.])"),
+        ({"normalize_reward": "perhaps"}, "expected true or false, got 'perhaps'"),
+        ({"activation": "tan"}, "expected one of tanh, relu, elu, silu, gelu, got 'tan'"),
+        ({"env": 3}, "expected a string, got 3"),
+        ({"layers": (64, 0)}, "expected a list such as [64, 64], each item an integer from 1 to 65536, got (64, 0)"),
+        ({"env_kwargs": 3}, 'expected a dictionary of plain data such as {"g": 9.81}, got 3'),
     ],
-)
+)  # fmt: skip
 def test_wrong_values(overrides, message, refused):
-    assert refused(**overrides) == [message]
+    [name] = overrides
+    assert refused(**overrides) == [f"{name}: {message}"]
 
 
 @pytest.mark.parametrize(

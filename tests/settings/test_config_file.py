@@ -4,67 +4,22 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import agents
 from agents.settings.config import Config
 from agents.settings.config_file import PRESETS, load_config, preset_names, save_config
 
-MUJOCO = [  # "mujoco" is what the others extend.
-    "ant",
-    "cheetah",
-    "hopper",
-    "humanoid",
-    "humanoid_standup",
-    "inverted_double_pendulum",
-    "inverted_pendulum",
-    "mujoco",
-    "pusher",
-    "reacher",
-    "swimmer",
-    "walker",
-]
-MUJOCO_LONG = ["ant_long", "mujoco_long"]
-ATARI = ["breakout", "pong"]
-OTHERS = [
-    "acrobot",
-    "bipedal_walker",
-    "cartpole",
-    "default",
-    "dm_cartpole_swingup",
-    "dm_cheetah_run",
-    "half_cheetah_bullet",
-    "humanoid_long",
-    "inverted_pendulum_bullet",
-    "lunar_lander",
-    "minigrid_empty",
-    "mountain_car_continuous",
-    "pendulum",
-    "pendulum_no_velocity",
-]
-SYSTEMS = ["batch_ppo", "cleanrl_atari", "cleanrl_continuous", "sb3", "skrl"]
+# Presets of a family have the same settings.
+MUJOCO = [
+    "mujoco", "ant", "cheetah", "hopper", "humanoid", "humanoid_standup", "inverted_double_pendulum",
+    "inverted_pendulum", "pusher", "reacher", "swimmer", "walker",
+]  # fmt: skip
+FAMILIES = [MUJOCO, ["ant_long", "mujoco_long"], ["breakout", "pong"]]
 
 AWKWARD = "?:-,[]{}#&*!|>'\"%@`\\ \n\t~=<0a"
 TEXTS = (
     st.text(AWKWARD, max_size=5)
     | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
     | st.sampled_from(
-        [
-            "1e-4",
-            "yes",
-            "null",
-            "~",
-            "0x1f",
-            "0o17",
-            "1_000",
-            "12:30:45",
-            "2001-01-01",
-            "<<",
-            "=",
-            "- a",
-            "a: b",
-            "#",
-            "!!python/x",
-            "?x",
-        ]
+        "1e-4|yes|null|0x1f|0o17|1_000|12:30:45|2001-01-01|<<|- a|a: b|#|!!x".split("|")
     )
 )
 PLAIN = st.recursive(
@@ -93,11 +48,7 @@ CONFIGS = st.builds(
 )
 
 
-def test_presets_are_complete():
-    assert preset_names() == sorted(MUJOCO + MUJOCO_LONG + ATARI + OTHERS + SYSTEMS)
-
-
-@pytest.mark.parametrize("name", MUJOCO + MUJOCO_LONG + ATARI + OTHERS + SYSTEMS)
+@pytest.mark.parametrize("name", preset_names())
 def test_preset_loads_and_states_environment_and_steps(name):
     config = load_config(name)
     text = (PRESETS / f"{name}.yaml").read_text()
@@ -111,14 +62,10 @@ def test_preset_loads_and_states_environment_and_steps(name):
         )
 
 
-@pytest.mark.parametrize("family", [MUJOCO, MUJOCO_LONG, ATARI])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_presets_of_a_family_share_one_set_of_settings(family):
     different = [load_config(name).model_dump(exclude={"env"}) for name in family]
     assert all(settings == different[0] for settings in different)
-
-
-def test_load_config_is_public():
-    assert agents.load_config is load_config
 
 
 def test_settings_from_a_file(write_file):
@@ -213,7 +160,7 @@ def test_files_that_cannot_be_read(tmp_path, refused):
     assert "can't decode" in refused(tmp_path / "image.yaml")[0]
 
 
-@settings(deadline=None, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(deadline=None, max_examples=50, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(config=CONFIGS)
 def test_saving_and_loading_preserves_all_settings(config, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "saved.yaml"
@@ -264,10 +211,8 @@ def test_a_saved_file_extends_nothing(tmp_path):
     "base, got",
     [
         ("mujocco", "'mujocco'; did you mean 'mujoco'?"),
-        ("nothing_alike", "'nothing_alike'"),
         ("configs/mujoco.yaml", "'configs/mujoco.yaml'"),
         ("[mujoco, ant]", "['mujoco', 'ant']"),
-        ("3", "3"),
     ],
 )
 def test_only_presets_can_be_extended(base, got, refused, write_file):

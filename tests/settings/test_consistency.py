@@ -26,7 +26,6 @@ REFUSED = [
         )
         for backend in ("hybrid", "inline", "envpool", "tf")
     ),
-    ({"wait_for": 0}, "wait_for: expected .* above 0 and at most 1, got 0"),
     ({"critic_learning_rate": 1e-3, "shared_torso": True}, "critic_learning_rate: a shared_torso"),
     ({"critic_keys": ["a"], "shared_torso": True}, "critic_keys: with a shared_torso"),
     (
@@ -34,8 +33,6 @@ REFUSED = [
         "algorithm: unknown algorithm 'pppo'; did you mean 'ppo'\\?\n"
         "expected ppo, or my_module:MyAlgorithm",
     ),
-    ({"algorithm": "PPO"}, "algorithm: unknown algorithm 'PPO'; did you mean 'ppo'\\?\n"),
-    ({"algorithm": "sac"}, "algorithm: unknown algorithm 'sac'\nexpected ppo"),
     ({"algorithm": "{x}"}, "algorithm: unknown algorithm '{x}'\nexpected ppo"),
     (
         {"network": "natur"},
@@ -81,9 +78,7 @@ def test_settings_that_agree(settings):
     load_config("default", **settings)
 
 
-@pytest.mark.parametrize(
-    "size, nearest", [(60, 64), (100, 128), (4096, 2048), (3, 2), (2000, 2048)]
-)
+@pytest.mark.parametrize("size, nearest", [(60, 64), (4096, 2048), (3, 2)])
 def test_minibatches_divide_a_rollout(size, nearest, refused):
     first, second = refused("default", minibatch_size=size)
     assert first == (

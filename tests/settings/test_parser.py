@@ -82,13 +82,9 @@ def test_only_settings_that_were_given_are_overrides():
     "arguments, expected",
     [
         (["--learning-rate=1e-3"], {"learning_rate": 1e-3}),
-        (["--learning-rate", "1e-3"], {"learning_rate": 1e-3}),
         (["--normalize-reward=false"], {"normalize_reward": False}),
-        (["--normalize-reward", "True"], {"normalize_reward": True}),
         (["--layers=64,32"], {"layers": (64, 32)}),
         (["--layers", "64, 32"], {"layers": (64, 32)}),
-        (["--layers=[64, 32]"], {"layers": (64, 32)}),
-        (["--layers=7"], {"layers": (7,)}),
         (["--layers="], {"layers": ()}),
         (['--env-kwargs={"g": 9.81}'], {"env_kwargs": {"g": 9.81}}),
         (
@@ -106,7 +102,6 @@ def test_only_settings_that_were_given_are_overrides():
         (["--layers=64,32", "--layers", "16"], {"layers": (64, 32, 16)}),
         (["--env-wrappers=a:b", "--env-wrappers=c:d"], {"env_wrappers": ("a:b", "c:d")}),
         (["--info-keys=speed, lap"], {"info_keys": ("speed", "lap")}),
-        (['--info-keys=["speed", "lap"]'], {"info_keys": ("speed", "lap")}),
         (['--info-keys="speed","lap"'], {"info_keys": ("speed", "lap")}),
         (["--env_kwargs={a_b: c_d}"], {"env_kwargs": {"a_b": "c_d"}}),
         (["--num_envs", "16", "--shared_torso"], {"num_envs": 16, "shared_torso": True}),
@@ -121,44 +116,12 @@ def test_overrides_replace_settings_of_a_preset(arguments, expected):
     assert {name: getattr(config, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    "argument, message",
-    [
-        (
-            "--layers=64,x",
-            "layers: expected a list such as [64, 64], each item an integer from 1 to 65536, got '64,x'",
-        ),
-        (
-            "--env-kwargs=g=9.81",
-            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got 'g=9.81'",
-        ),
-        (
-            "--env-kwargs={g: 9.81",
-            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got '{g: 9.81'",
-        ),
-        (
-            "--env-kwargs={g: &a [*a]}",
-            "env_kwargs: expected a dictionary of plain data such as {\"g\": 9.81}, got '{g: &a [*a]}'",
-        ),
-        ("--learning-rate=", "learning_rate: expected a number above 0 and at most 1, got ''"),
-    ],
-)
-def test_wrong_values_are_reported_by_load_config(argument, message):
-    _, overrides = train("--logdir=runs", argument)
-    with pytest.raises(UsageError) as caught:
-        load_config(**overrides)
-    assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("option", ["--env-kwargs", "--reset-options", "--env-restarts"])
+@pytest.mark.parametrize("option", ["--env-kwargs", "--env-restarts"])
 @pytest.mark.parametrize(
     "text, key, right",
     [
         ("{g:9}", "g:9", "g: 9"),
-        ("{limit: 1, g:-9.8}", "g:-9.8", "g: -9.8"),
-        ("{a: {b: 1, g:x}}", "g:x", "g: x"),
-        ("{a: [1, {g:9}]}", "g:9", "g: 9"),
-        ('{"a": {g:9}}', "g:9", "g: 9"),
+        ("{a: [1, {b: 1, g:-9.8}]}", "g:-9.8", "g: -9.8"),
         ("{g:[1]}", "g:", "g: VALUE"),
         ("{g=9}", "g=9", "g: 9"),
         ("{g}", "g", "g: VALUE"),
@@ -175,8 +138,6 @@ def test_a_space_is_missing_in_a_dictionary(option, text, key, right):
     "text, expected",
     [
         ("{g: 9}", {"g": 9}),
-        ('{"g":9}', {"g": 9}),
-        ("{'g':9}", {"g": 9}),
         ("{g: null, h: ''}", {"g": None, "h": ""}),
         ("{a: b:c, d: [e:f]}", {"a": "b:c", "d": ["e:f"]}),
         ("{a: http://x, b:c: '{g:9}'}", {"a": "http://x", "b:c": "{g:9}"}),
@@ -190,23 +151,14 @@ def test_dictionaries_with_colons_in_them(text, expected):
     "arguments, message",
     [
         (["--learing-rate=1"], "unknown setting --learing-rate; did you mean --learning-rate?"),
-        (["--learing-rate", "1"], "unknown setting --learing-rate; did you mean --learning-rate?"),
-        (["--learning_rat=1"], "unknown setting --learning_rat; did you mean --learning-rate?"),
-        (["--learn=1"], "unknown setting --learn; did you mean --learning-rate?"),
         (["-logdir=x"], "unknown setting -logdir; did you mean --logdir?"),
         (["--hlep"], "unknown setting --hlep; did you mean --help?"),
-        (["--xyzzy"], "unknown setting --xyzzy"),
         (["--no_such_option=a_b"], "unknown setting --no_such_option"),
         (["--gamma=0.9"], "unknown setting --gamma; did you mean --discount?"),
-        (["--n_envs=4"], "unknown setting --n_envs; did you mean --num-envs?"),
         (["cartpole"], "unexpected argument 'cartpole'; settings are given as --setting=value"),
         (
             ["--layers", "64", "64"],
             "unexpected argument '64'; settings are given as --setting=value",
-        ),
-        (
-            ["--learning-rate"],
-            "--learning-rate needs a value; write --learning-rate=VALUE",
         ),
         (
             ["--initial-log-std", "-x"],
@@ -297,17 +249,9 @@ def test_help_is_readable(capsys, monkeypatch):
     assert max(map(len, text.splitlines())) <= 100
     assert text.isascii()
     assert not re.search(r"\(default:$", text, re.MULTILINE)
-    for noise in (
-        "Annotated",
-        "JsonValue",
-        "Literal",
-        "PydanticUndefined",
-        "factory",
-        "NoneType",
-        "dict[",
-        "tuple[",
-    ):
-        assert noise not in text
+    assert not re.search(
+        "Annotated|JsonValue|Literal|Pydantic|factory|NoneType|dict\\[|tuple\\[", text
+    )
     for line in (
         r"-h, --help +Prints this help\. --version +Prints versions\. --logdir",
         r"--learning-rate FLOAT +Initial learning rate; [^-]+ \(default: 0.0003\)",

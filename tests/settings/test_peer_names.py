@@ -66,34 +66,23 @@ def test_attributes_that_do_not_exist(name, ending):
 @pytest.mark.parametrize(
     "name, ending",
     [
-        (
-            "callback",
-            "'callback'; in Python, loop over agents.train(...), which yields the score of",
-        ),
-        ("tensorboard_log", "'tensorboard_log'; did you mean 'logdir'?"),
-        (
-            "total_timesteps",
-            "'total_timesteps'; settings are given to agents.load_config, as steps=",
-        ),
-        ("num_envs", "'num_envs'; settings are given to agents.load_config, as num_envs="),
-        ("verbose", "'verbose'; see log_interval"),
-        ("runn", "'runn'; did you mean 'run'?"),
-        ("xyzzy", "'xyzzy'"),
+        ("callback", "in Python, loop over agents.train(...), which yields the score of each evaluation"),
+        ("tensorboard_log", "did you mean 'logdir'?"),
+        ("total_timesteps", "settings are given to agents.load_config, as steps=..."),
+        ("verbose", "see log_interval"),
     ],
-)
+)  # fmt: skip
 def test_arguments_of_train_that_do_not_exist(name, ending):
     with pytest.raises(TypeError) as caught:
         agents.train(agents.load_config("pendulum"), **{name: 1})
-    assert str(caught.value).startswith(f"train has no argument {ending}")
+    assert str(caught.value) == f"train has no argument '{name}'; {ending}"
 
 
 @pytest.mark.parametrize(
     "name, ending",
     [
-        ("callback", "in Python, loop over agents.train(...), which yields the score of each evaluation"),
         ("tensorboard_log", "logdir is an argument of agents.train(...) and of the command, not a setting"),
         ("logdir", "logdir is an argument of agents.train(...) and of the command, not a setting"),
-        ("track", "track is an argument of agents.train(...) and of the command, not a setting"),
         ("n_envs", "did you mean 'num_envs'?"),
     ],
 )  # fmt: skip

@@ -18,18 +18,6 @@ from agents.settings.reports import report_error, run
 from agents.stop_signals import StopRequested
 
 
-def test_run_reports_usage_errors(capsys):
-    def main(arguments):
-        raise UsageError("first\nsecond\nthird\nfourth")
-
-    with pytest.raises(SystemExit) as caught:
-        run(main, [])
-    assert caught.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.err == "error: first\n  second\n  third\n"
-    assert captured.out == ""
-
-
 @pytest.mark.filterwarnings("always")  # Elsewhere in the tests they are errors.
 def test_run_prints_warnings_for_users_in_one_line(capsys):
     def main(arguments):
@@ -44,22 +32,11 @@ def test_run_prints_warnings_for_users_in_one_line(capsys):
     )
 
 
-def test_run_takes_the_arguments_of_the_process(monkeypatch):
-    seen = []
-    monkeypatch.setattr("sys.argv", ["train", "--logdir=x"])
-    run(seen.append)
-    assert seen == [["--logdir=x"]]
-
-
-def test_run_leaves_other_errors_alone():
-    with pytest.raises(ZeroDivisionError):
-        run(lambda arguments: 1 / 0, [])
-
-
 @pytest.mark.parametrize(
     ("error", "code", "first", "num_lines"),
     [
         (NonFiniteError("The loss is nan\nin the update"), 1, "error: The loss is nan", 2),
+        (UsageError("first\nsecond\nthird\nfourth"), 2, "error: first", 3),
         (
             EnvironmentFailure("It broke", 3, 12),
             1,

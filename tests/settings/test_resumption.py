@@ -1,39 +1,21 @@
 import pytest
 
 from agents.errors import UsageError
-from agents.settings.config import Config
 from agents.settings.config_file import load_config
 from agents.settings.resumption import CHANGEABLE, check_resumption
 
 OTHER = {
-    "steps": 7,
-    "device": "cpu",
-    "eval_interval": 7,
-    "eval_episodes": 7,
-    "env_restarts": {"limit": 7},
-    "log_interval": 7,
-    "histogram_interval": 0,
-    "info_keys": ["speed"],
-    "num_processes": 1,
-    "on_nonfinite": "skip",
-    "reset_options": {"level": 7},
-    "start_timeout": 7,
-    "step_timeout": 7,
-    "threads": 2,
-    "video_interval": 7,
-    "wait_for": 0.5,
-}
+    "device": "cpu", "env_restarts": {"limit": 7}, "histogram_interval": 0, "info_keys": ["speed"],
+    "on_nonfinite": "skip", "reset_options": {"level": 7}, "wait_for": 0.5,
+}  # fmt: skip
 
 
-def test_the_list_holds_settings():
-    assert set(OTHER) == CHANGEABLE
-    assert set(Config.model_fields) > CHANGEABLE
-
-
-@pytest.mark.parametrize("name", sorted(CHANGEABLE))
-def test_settings_that_do_not_change_what_is_learned_can_differ(name):
-    changed = load_config("default", **{name: OTHER[name]})
-    assert changed != load_config("default")
+def test_settings_that_do_not_change_what_is_learned_can_differ():
+    others = {name: OTHER.get(name, 7) for name in CHANGEABLE}
+    changed = load_config("default", **others)
+    assert all(
+        getattr(changed, name) != getattr(load_config("default"), name) for name in CHANGEABLE
+    )
     check_resumption(load_config("default"), changed)
 
 
@@ -48,14 +30,7 @@ def test_backends_with_equal_episodes_can_differ():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {"seed": 1},
-        {"learning_rate": 1e-3},
-        {"checkpoint_interval": 7},
-        {"env_kwargs": {"g": 1}},
-        {"custom_settings": {"size_coef": 1}},
-    ],
+    "settings", [{"seed": 1}, {"checkpoint_interval": 7}, {"env_kwargs": {"g": 1}}]
 )
 def test_other_settings_are_refused_by_name(settings):
     [(name, value)] = settings.items()

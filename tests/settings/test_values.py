@@ -17,8 +17,6 @@ from agents.settings.validation import as_text
         ([], None, ""),
         ("tanh", None, "tanh"),
         (True, None, "true"),
-        (3, 1, "3"),
-        (None, None, "null"),
         ({"size": 0.1}, 3, '{"size": 0.1}'),
     ],
 )
@@ -30,8 +28,7 @@ def test_values_are_spelled_as_on_the_command_line(value, digits, text):
     ("text", "restarts"),
     [
         ('{"limit": 3}', Restarts(limit=3, window=600)),
-        ('{"limit": 3, "window": 30.5}', Restarts(limit=3, window=30.5)),
-        ("{limit: 3}", Restarts(limit=3, window=600)),
+        ("{limit: 3, window: 30.5}", Restarts(limit=3, window=30.5)),
         ("{}", Restarts(limit=0, window=600)),
     ],
 )
@@ -43,7 +40,7 @@ def test_restarts_are_parsed_saved_and_loaded(text, restarts, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["3", "oops", '{"limit": -1}', '{"limt": 1}', '{"limit": 1, "window": 0}', "[1, 2]"]
+    "text", ["oops", '{"limit": -1}', '{"limt": 1}', '{"limit": 1, "window": 0}']
 )
 def test_other_restarts_are_refused_in_one_line(text, refused):
     [line] = refused("pendulum", **parse(f"--env-restarts={text}"))
