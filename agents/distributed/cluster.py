@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agents.errors import UsageError
-from agents.settings.config import Config
-from agents.settings.derived import elements_per_minibatch, sequence_length
+from agents.settings.config import Config, elements_per_minibatch, sequence_length
 from agents.tensorflow_messages import quiet_tensorflow
 from agents.types import PlainData
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
 from agents.own_copy import own_copy
-from agents.settings.config import Config
-from agents.settings.derived import device_of
+from agents.settings.config import Config, device_of
 from agents.settings.entry_points import import_module, load_function
 from agents.settings.env_function import EnvFunction
 from agents.tensorflow_messages import quiet_tensorflow

@@ -18,8 +18,7 @@ from agents.policies.inputs import CRITIC, NetworkInputs
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.policies.sequences import flatten_time, states_before, to_elements
-from agents.settings.config import Config
-from agents.settings.derived import limits_kl, sequence_length
+from agents.settings.config import Config, limits_kl, sequence_length
 from agents.types import NestedTensor
 
 Tensors = dict[str, tf.Tensor]

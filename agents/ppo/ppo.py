@@ -25,8 +25,7 @@ from agents.ppo.kl_limits import KLStop, multiply_kl_limits
 from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.seeds import Seeds
-from agents.settings.config import Config
-from agents.settings.derived import elements_per_minibatch
+from agents.settings.config import Config, elements_per_minibatch
 from agents.spaces import num_dimensions
 from agents.types import NestedTensor, NestedVariable
 

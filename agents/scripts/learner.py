@@ -41,8 +41,7 @@ from agents.errors import (
 )
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import resume_hints, scheduler_of, train, train_in_console
-from agents.settings.config import Config
-from agents.settings.derived import device_of
+from agents.settings.config import Config, device_of
 from agents.settings.entry_points import refusing_modules_in
 from agents.settings.parser import option_name
 from agents.settings.reports import exit_code, report_error, run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import gc
 import importlib.util
 import json
@@ -12,9 +11,10 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import types
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -37,9 +37,8 @@ from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory
 from agents.scripts.train import folders_of_other_runs, look_up, train
 from agents.seeds import Seeds
-from agents.settings.config import Config
+from agents.settings.config import Config, nearest_divisor
 from agents.settings.config_file import PRESETS, load_config, read_mapping, save_config, yaml_text
-from agents.settings.consistency import nearest_divisor
 from agents.settings.entry_points import name_modules, refusing_modules_in
 from agents.settings.installation import install_command
 from agents.settings.parser import parse_command
@@ -148,9 +147,8 @@ def main(arguments: list[str]) -> None:
             contextlib.ExitStack() as refusals,
             stop_signals.handling("the trial stops and a checkpoint is saved"),
         ):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See `_restart`.
-            prepare = _find_sweep if options.timestamp else _make_sweep
-            path = prepare(options, overrides, refusals)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See below.
+            path = _open_folder(options, overrides, refusals)
             again = [f"--logdir={path.parent}", f"--timestamp={path.name.partition('-')[0]}"]
             again += [
                 f"--{name}={getattr(options, name)}" for name in ("trials", "sampler", "pruner")
@@ -160,28 +158,48 @@ def main(arguments: list[str]) -> None:
             hints.append(f"To continue: {command}")
             sweep = Sweep(path, options.sampler, options.pruner)
             if train_trials(sweep, options.trials):
-                _restart(again, place)
+                # Another program continues the sweep in this process, which is then as small as at
+                # first. Signals wait until that handles them, after its imports.
+                signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals.SIGNALS)
+                stop_signals.check()
+                sys.stdout.flush()
+                os.fchdir(place)
+                program = sys.orig_argv[1 : -len(arguments)]
+                os.execv(sys.executable, [sys.executable, *program, *again])
     except (KeyboardInterrupt, *FAILURES) as error:
         if not hints:
             raise
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(report_error(error, *hints)) from None
-    say(*_summary(sweep, options.logdir))
+    _report(sweep, options.logdir)
 
 
-def _make_sweep(
+def _open_folder(
     options: SweepOptions, overrides: dict[str, PlainData], refusals: contextlib.ExitStack
 ) -> Path:
-    """Makes the folder of a new sweep; refuses modules that only other sweeps or runs name."""
+    """Returns the folder of a sweep: a new one, or the one to continue.
+
+    Modules that only the files of other sweeps or runs name are refused from now on.
+    """
     name = options.config or "default"
-    config, space = load_config(name, **overrides), _varied(options.space, overrides)
-    if not space:
-        raise UsageError("--space: the command line has a value for each of its settings")
-    if others := folders_of_other_runs(options.config, options.space):
-        refusals.enter_context(refusing_modules_in(*others))
-    name_modules(overrides if others else {**space, **overrides})
+    if options.timestamp:
+        logdir = absolute_path(options.logdir)
+        path = RunDirectory.existing(logdir, options.timestamp, options.config, is_sweep=True).path
+        config, space = _read_folder(path)
+        _check_unchanged(path, space, options.space, overrides)
+        others, named = [path, path.parent], overrides
+    else:
+        config, space = load_config(name, **overrides), _varied(options.space, overrides)
+        if not space:
+            raise UsageError("--space: the command line has a value for each of its settings")
+        others = folders_of_other_runs(options.config, options.space)
+        named = overrides if others else {**space, **overrides}
+    refusals.enter_context(refusing_modules_in(*others))
+    name_modules(named)
     with stop_signals.interruptible():
         look_up(config, None)  # Before any trial fails for a module.
+    if options.timestamp:
+        return path
     if not options.config:
         print(describe_default(config.env), file=sys.stderr)
     path = RunDirectory.new(options.logdir, "sweep", name).path
@@ -193,28 +211,22 @@ def _make_sweep(
     return path
 
 
-def _find_sweep(
-    options: SweepOptions, overrides: dict[str, PlainData], refusals: contextlib.ExitStack
-) -> Path:
-    """Finds a sweep, and refuses other settings than its own: scores would not be comparable."""
-    assert options.timestamp
-    logdir = absolute_path(options.logdir)
-    path = RunDirectory.existing(logdir, options.timestamp, options.config, is_sweep=True).path
-    config, space = _read_sweep(path)
+def _check_unchanged(
+    path: Path, space: Space, given_space: str | None, overrides: Mapping[str, PlainData]
+) -> None:
+    """Refuses other settings than the sweep's own: scores would not be comparable."""
+    config = load_config(path / SETTINGS_FILE)
     given = load_config(path / SETTINGS_FILE, **overrides)
-    changed = [name for name in overrides if getattr(config, name) != getattr(given, name)]
-    changed += [name for name in overrides if name in space]
-    changed += ["--space"] if options.space and _varied(options.space, overrides) != space else []
+    changed = [
+        name for name in overrides if name in space or getattr(config, name) != getattr(given, name)
+    ]
+    if given_space and _varied(given_space, overrides) != space:
+        changed.append("--space")
     if changed:
         raise UsageError(
             f"{changed[0]}: trials of a sweep are compared, and this one has another value\n"
             "leave it out, or start a new sweep, without --timestamp"
         )
-    refusals.enter_context(refusing_modules_in(path, path.parent))
-    name_modules(overrides)
-    with stop_signals.interruptible():
-        look_up(config, None)
-    return path
 
 
 def _varied(space: str | None, overrides: Mapping[str, PlainData]) -> Space:
@@ -223,41 +235,25 @@ def _varied(space: str | None, overrides: Mapping[str, PlainData]) -> Space:
     return {name: values for name, values in varied.items() if name not in overrides}
 
 
-def _read_sweep(path: Path) -> tuple[Config, Space]:
-    """Reads the settings that trials share, and those that vary, of a sweep's folder."""
+def _read_folder(path: Path) -> tuple[Config, Space]:
+    """Returns the settings that trials share, and the search space."""
     for name in (SETTINGS_FILE, SPACE_FILE):
         check_regular(path / name)
     return load_config(path / SETTINGS_FILE), load_space(path / SPACE_FILE)
 
 
-def _restart(arguments: Sequence[str], place: int) -> NoReturn:
-    """Replaces this program by one that continues the sweep, in the same process and an open folder.
-
-    Signals wait until it handles them, after its imports. Python finds no modules in the folder.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, stop_signals.SIGNALS)
-    stop_signals.check()
-    sys.stdout.flush()
-    os.fchdir(place)
-    home = str(Path(__file__).parents[2])
-    code = (
-        f"import sys; sys.argv[0] = {sys.argv[0]!r}; sys.path = [*filter(None, sys.path), {home!r}]; "
-        "from agents.scripts.main import main; main()"
-    )
-    os.execv(sys.executable, [sys.executable, "-c", code, "sweep", *arguments])
-
-
-def _summary(sweep: Sweep, logdir: str) -> list[str]:
-    """Returns the best trial, and what to do with it."""
+def _report(sweep: Sweep, logdir: str) -> None:
+    """Prints the best trial, and commands that show the trials and train the best one again."""
+    best = sweep.best()
+    if best:
+        say(f"Best {_result(best)}, with {_describe(sweep.settings(best))}")
     storage = [f"--storage={sweep.journal}", "--storage-class=JournalFileBackend"]
-    lines = [f"See all trials: optuna trials {shlex.join([*storage, f'--study-name={STUDY}'])}"]
-    if best := sweep.best():
-        run, described = sweep.run(best.number), _describe(sweep.settings(best))
+    say(f"See all trials: optuna trials {shlex.join([*storage, f'--study-name={STUDY}'])}")
+    if best:
+        run = sweep.run(best.number)
         options = [f"--logdir={logdir}", f"--config={run.config_file}", f"--name={run.path.name}"]
         again = f"{command_line('train')} {shlex.join([*options, '--seed=1'])}"
-        lines = [f"Best {_result(best)}, with {described}", *lines]
-        lines += [f"Train its settings again: {again}"]
-    return lines
+        say(f"Train its settings again: {again}")
 
 
 def train_trials(sweep: Sweep, num_trials: int) -> bool:
@@ -304,13 +300,12 @@ def _train_trial(sweep: Sweep, trial: FrozenTrial) -> Exception | None:
     """
     from optuna.trial import TrialState
 
-    run = sweep.run(trial.number)
+    run, last, state = sweep.run(trial.number), None, TrialState.COMPLETE
     try:
         config = sweep.trial_config(trial)
     except UsageError as error:
         sweep.finish(trial, TrialState.PRUNED)
         return error
-    last, state = None, TrialState.COMPLETE
     try:
         with contextlib.closing(train(config, run)) as scores:
             for score in scores:
@@ -319,7 +314,11 @@ def _train_trial(sweep: Sweep, trial: FrozenTrial) -> Exception | None:
                     state = TrialState.PRUNED
                     break
         if last is None:  # It was complete when its process was killed.
-            last = _logged_score(run)
+            rows = read_metrics(run.metrics_file)
+            logged = [row["eval/return_mean"] for row in rows if "eval/return_mean" in row]
+            if not logged:
+                raise UsageError(f"{run.metrics_file} has no evaluation")
+            last = logged[-1]
     except JournalError:
         raise
     except FAILURES as error:
@@ -329,15 +328,6 @@ def _train_trial(sweep: Sweep, trial: FrozenTrial) -> Exception | None:
     # Training has ended: an interrupt while it did leaves a trial that can be resumed.
     sweep.finish(trial, state, last if state == TrialState.COMPLETE else None)
     return None
-
-
-def _logged_score(run: RunDirectory) -> float:
-    """Returns the mean return of a run's last evaluation."""
-    rows = read_metrics(run.metrics_file)
-    scores = [row["eval/return_mean"] for row in rows if "eval/return_mean" in row]
-    if not scores:
-        raise UsageError(f"{run.metrics_file} has no evaluation")
-    return scores[-1]
 
 
 class Sweep:
@@ -365,10 +355,10 @@ class Sweep:
         import optuna
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-        self.path, self.journal = path, path / SWEEP_FILE
-        self.config, self.space = _read_sweep(path)
-        check_regular(self.journal, in_place=True)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.path, self.journal = path, path / SWEEP_FILE
+        self.config, self.space = _read_folder(path)
+        check_regular(self.journal, in_place=True)
         samplers = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
         self._make_sampler = samplers[sampler]
         pruners = {
@@ -376,13 +366,21 @@ class Sweep:
             "none": optuna.pruners.NopPruner(),
         }
         with self._journal_errors():
+            # Optuna's locks outlive a killed process for 30 seconds, this one does not.
+            lock = self.journal.with_name(f"{self.journal.name}.lock")
+            self._lock = open_regular(lock, os.O_RDWR | os.O_CREAT)
+            no_lock = types.SimpleNamespace(acquire=lambda: True, release=lambda: None)
             is_new = not self.journal.exists()
-            self._lock = JournalLock(self.journal)
-            backend = JournalFileBackend(str(self.journal), self._lock)  # type: ignore[arg-type]
-            self._storage = JournalStorage(backend)
-            make = functools.partial(optuna.create_study, direction="maximize", load_if_exists=True)
-            open_study = make if is_new else optuna.load_study
-            self._study = open_study(
+            self._storage = JournalStorage(JournalFileBackend(str(self.journal), no_lock))  # type: ignore[arg-type]
+            if is_new:
+                with self.exclusive():
+                    optuna.create_study(
+                        storage=self._storage,
+                        study_name=STUDY,
+                        direction="maximize",
+                        load_if_exists=True,
+                    )
+            self._study = optuna.load_study(
                 storage=self._storage, study_name=STUDY, pruner=pruners[pruner]
             )
 
@@ -401,7 +399,7 @@ class Sweep:
           JournalError: The journal can't be written.
         """
         with contextlib.ExitStack() as stack:
-            with self._exclusive():
+            with self.exclusive():
                 number = self._resume(stack)
                 if number is None and len(self.trials()) < num_trials:
                     seed = Seeds(self.config.seed).one("sampler", len(self.trials()))
@@ -479,7 +477,7 @@ class Sweep:
         """Stores the score of an evaluation; returns whether to prune the trial."""
         # Iterations end at different steps in trials of other rollout lengths.
         step = step // self.config.eval_interval * self.config.eval_interval
-        with self._exclusive():
+        with self.exclusive():
             running = self._trial(trial)
             if step not in self.trials()[trial.number].intermediate_values:  # It was resumed.
                 running.report(score, step)
@@ -487,7 +485,7 @@ class Sweep:
 
     def finish(self, trial: FrozenTrial, state: TrialState, score: float | None = None) -> None:
         """Ends a trial; only complete ones have a score."""
-        with self._exclusive():
+        with self.exclusive():
             self._study.tell(trial.number, score, state)
 
     def _trial(self, trial: FrozenTrial) -> Trial:
@@ -499,14 +497,22 @@ class Sweep:
         return Trial(self._study, identity)
 
     @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """A section that no two processes are in at the same time; it should be short."""
+    def exclusive(self) -> Iterator[None]:
+        """A section in which no other process writes the journal.
+
+        It begins after the last whole line: a full disk or a killed process may have left a part.
+        """
         with self._journal_errors():
-            self._lock.acquire()
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
             try:
+                with os.fdopen(open_regular(self.journal, os.O_RDWR), "rb+") as file:
+                    file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
+                    if file.read() != b"\n":
+                        file.seek(0)
+                        file.truncate(file.read().rfind(b"\n") + 1)
                 yield
             finally:
-                self._lock.release()
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     @contextlib.contextmanager
     def _journal_errors(self) -> Iterator[None]:
@@ -522,38 +528,6 @@ class Sweep:
                 f"{self.journal} is damaged ({type(error).__name__}: {first_line(error)})\n"
                 "restore it from a copy, or start a new sweep, without --timestamp"
             ) from error
-
-
-class JournalLock:
-    """Lock of a journal, for Optuna; released when its owner exits, for any reason.
-
-    Optuna's locks stay for 30 seconds. Its journal can't be read after a line that a full disk or a
-    killed process has left unfinished, so that is cut off.
-    """
-
-    def __init__(self, journal: Path):
-        """Opens the lock's file."""
-        self._journal, self._depth = journal, 0
-        path = journal.with_name(f"{journal.name}.lock")
-        self._descriptor = open_regular(path, os.O_RDWR | os.O_CREAT)
-
-    def acquire(self) -> bool:
-        """Waits for the lock, unless this process has it."""
-        if self._depth == 0:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-            with os.fdopen(open_regular(self._journal, os.O_RDWR), "rb+") as file:
-                file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))
-                if file.read() != b"\n":
-                    file.seek(0)
-                    file.truncate(file.read().rfind(b"\n") + 1)
-        self._depth += 1
-        return True
-
-    def release(self) -> None:
-        """Releases the lock, once for each time that it was acquired."""
-        self._depth -= 1
-        if self._depth == 0:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
 
 def load_space(name: str | Path) -> Space:
@@ -575,26 +549,22 @@ def load_space(name: str | Path) -> Space:
             raise UsageError(f"unknown setting '{setting}' in {path}{suggestion}")
         if setting in SHARED:
             raise UsageError(f"{place}: all trials share it; set it with --{setting}=VALUE")
-        names = set(values) if isinstance(values, dict) else set()
-        if {"low", "high"} <= names <= {"low", "high", "log"}:
-            ends = [values["low"], values["high"]]
-            is_valid = Config.model_fields[setting].annotation in (int, float)
-        else:
-            is_valid = names == {"choices"} and isinstance(values["choices"], list)
-            ends = values["choices"] if is_valid else []
-        if not is_valid:
-            raise UsageError(
-                f"{place}: expected numbers as {{low: 1e-5, high: 1e-2, log: true}}, or any values as "
-                f"{{choices: [32, 64]}}, got {abbreviate(values)}"
-            )
+        is_number = Config.model_fields[setting].annotation in (int, float)
+        match values:
+            case {"low": low, "high": high, **others} if is_number and others.keys() <= {"log"}:
+                ends = [low, high]
+            case {"choices": list(choices), **others} if not others:
+                ends = choices
+            case _:
+                raise UsageError(
+                    f"{place}: expected numbers as {{low: 1e-5, high: 1e-2, log: true}}, or any "
+                    f"values as {{choices: [32, 64]}}, got {abbreviate(values)}"
+                )
         for value in ends:
             _check_value(setting, value, path)
         try:
             _distributions({setting: values})
-        except (
-            TypeError,
-            ValueError,
-        ) as error:  # Of Optuna, and of values that JSON does not have.
+        except (TypeError, ValueError) as error:  # Of Optuna, or of values that JSON does not have.
             raise UsageError(f"{place}: {first_line(error)}") from None
     return space
 
@@ -616,12 +586,12 @@ def _distributions(space: Space) -> dict[str, BaseDistribution]:
 
     distributions: dict[str, BaseDistribution] = {}
     for name, values in space.items():
-        is_integer = Config.model_fields[name].annotation is int
         if "choices" in values:
-            choices = [json.dumps(choice) for choice in values["choices"]]
-            distributions[name] = CategoricalDistribution(choices)
+            distributions[name] = CategoricalDistribution(list(map(json.dumps, values["choices"])))
+        elif Config.model_fields[name].annotation is int:
+            distributions[name] = IntDistribution(**values)
         else:
-            distributions[name] = (IntDistribution if is_integer else FloatDistribution)(**values)
+            distributions[name] = FloatDistribution(**values)
     return distributions
 
 

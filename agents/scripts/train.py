@@ -29,9 +29,8 @@ from agents.keras_settings import check_keras
 from agents.paths import absolute_path
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
-from agents.settings.config import Config
+from agents.settings.config import Config, device_of
 from agents.settings.config_file import config_text, load_config
-from agents.settings.derived import device_of
 from agents.settings.entry_points import (
     check_entry_points,
     name_modules,

@@ -5,9 +5,11 @@ Importing this module imports neither TensorFlow nor Gymnasium, so that mistakes
 
 from __future__ import annotations
 
+import contextlib
+import math
 import operator
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NoReturn
 
 from pydantic import (
     BaseModel,
@@ -21,37 +23,30 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from agents.settings import consistency
+from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
+# Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
+ALGORITHMS = {"ppo": "agents.ppo:PPO"}
 
-def _read_number(value: PlainData, kind: object) -> PlainData:
-    """Prepares a value for the validation of a setting.
+# Values of `env_backend` that run Gymnasium's environments, with equal episodes.
+PYTHON_BACKENDS = frozenset({"process", "hybrid", "inline"})
 
-    Refuses booleans as numbers, which pydantic takes for 1 and 0, and reads integers as '1e6'.
+# Names of the setting `network`; the functions are in `agents.policies.torsos`.
+NETWORKS = ("feed_forward", "nature", "impala")
 
-    Args:
-      value: A value of any setting.
-      kind: The setting's type; a value of any other type than a number is returned unchanged.
+# Names of the setting `policy`; the classes are in `agents.distributions`.
+POLICIES = ("gaussian", "squashed_gaussian", "beta")
 
-    Raises:
-      PydanticCustomError: A boolean was given for a number.
-    """
-    if kind in (int, float) and isinstance(value, bool):
-        raise PydanticCustomError("number", "a boolean is not a number")
-    if kind is float and isinstance(value, float):
-        return float(value)  # NumPy's float64 passes for a float, but could not be saved.
-    if kind is int and hasattr(value, "__index__"):
-        try:
-            return operator.index(value)
-        except TypeError:
-            return value  # An array of several numbers, which the validation refuses.
-    if kind is int and isinstance(value, str) and "e" in value.lower():
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+# Settings that take a known name, or an entry point of the user such as the example.
+ENTRY_POINTS = {
+    "algorithm": (tuple(ALGORITHMS), "my_module:MyAlgorithm"),
+    "network": (NETWORKS, "my_module:my_function"),
+    "policy": (POLICIES, "my_module:my_function"),
+}
+
+# Layers of so many units take long enough for `device: auto` to use a GPU.
+_UNITS_FOR_GPU = 512
 
 
 def _as_saved(value: PlainData) -> PlainData:
@@ -481,12 +476,129 @@ class Config(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _read_numbers(cls, value: PlainData, info: ValidationInfo) -> PlainData:
+    def _read_number(cls, value: PlainData, info: ValidationInfo) -> PlainData:
+        """Refuses booleans as numbers, which pydantic takes for 1 and 0; reads integers as '1e6'."""
         assert info.field_name
-        return _read_number(value, cls.model_fields[info.field_name].annotation)
+        kind = cls.model_fields[info.field_name].annotation
+        if kind in (int, float) and isinstance(value, bool):
+            raise PydanticCustomError("number", "a boolean is not a number")
+        if kind is float and isinstance(value, float):
+            return float(value)  # NumPy's float64 passes for a float, but could not be saved.
+        if kind is int and hasattr(value, "__index__"):
+            with contextlib.suppress(TypeError):  # An array of several numbers is refused below.
+                return operator.index(value)
+        if kind is int and isinstance(value, str) and "e" in value.lower():
+            with contextlib.suppress(ValueError):
+                return float(value)
+        return value
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:
         """Refuses settings that contradict each other."""
-        consistency.check(self)
+        _check_sizes(self)
+        _check_environments(self)
+        _check_learning(self)
         return self
+
+
+def _check_sizes(config: Config) -> None:
+    total = config.num_envs * config.rollout_length
+    if total % config.minibatch_size:  # The update has static shapes.
+        _refuse(
+            f"minibatch_size: {config.minibatch_size} does not divide the {total} steps of a rollout "
+            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length)\n"
+            f"the nearest size that does is {nearest_divisor(total, config.minibatch_size)}"
+        )
+    longest = math.gcd(config.rollout_length, config.minibatch_size)
+    if config.recurrent != "none" and config.sequence_length and longest % config.sequence_length:
+        _refuse(
+            f"sequence_length: sequences of {config.sequence_length} steps do not divide both "
+            f"rollouts and minibatches (rollout_length {config.rollout_length}, "
+            f"minibatch_size {config.minibatch_size})\n"
+            f"the longest that does is {longest}; 0 selects it"
+        )
+
+
+def _check_environments(config: Config) -> None:
+    if config.wait_for < 1 and config.env_backend != "process":
+        _refuse(
+            f"wait_for: environments with env_backend '{config.env_backend}' make each step together, "
+            f"got {config.wait_for}\n"
+            "expected env_backend process, or wait_for 1"
+        )
+    if config.env_restarts.limit and config.env_backend not in PYTHON_BACKENDS:
+        _refuse(
+            f"env_restarts: environments with env_backend '{config.env_backend}' can't be restarted\n"
+            "expected env_backend process, hybrid or inline, or a limit of 0"
+        )
+    if config.reset_options and config.env_backend not in PYTHON_BACKENDS:
+        _refuse(
+            f"reset_options: environments with env_backend '{config.env_backend}' take none\n"
+            "expected env_backend process, hybrid or inline, or no reset_options"
+        )
+
+
+def _check_learning(config: Config) -> None:
+    for setting, (known, example) in ENTRY_POINTS.items():
+        name = getattr(config, setting)
+        if name not in known and ":" not in name:
+            _refuse(
+                f"{setting}: unknown {setting} '{name}'{did_you_mean(name, known)}\n"
+                f"expected {', '.join(known)}, or {example}"
+            )
+    if config.critic_learning_rate and config.shared_torso:
+        _refuse(
+            "critic_learning_rate: a shared_torso has no separate layers of the value function; "
+            "expected 0, or shared_torso false"
+        )
+    if config.critic_keys and config.shared_torso:
+        _refuse(
+            "critic_keys: with a shared_torso, policy and value function see the same\n"
+            "expected shared_torso false, or no critic_keys"
+        )
+    if config.reduce_every == "epoch" and limits_kl(
+        config
+    ):  # Each learner would decide for itself.
+        _refuse(
+            "reduce_every: with epoch, learners can't agree on kl_stop or the schedule kl of the "
+            "learning rate\nexpected reduce_every minibatch, or kl_stop 0 and another "
+            "learning_rate_schedule"
+        )
+
+
+def _refuse(message: str) -> NoReturn:
+    raise PydanticCustomError("inconsistent", "{message}", {"message": message})
+
+
+def nearest_divisor(total: int, wanted: int) -> int:
+    """Returns the divisor of `total` that is nearest to `wanted`; the smaller one of two."""
+    small = [number for number in range(1, int(total**0.5) + 1) if total % number == 0]
+    divisors = {*small, *(total // number for number in small)}
+    return min(divisors, key=lambda number: (abs(number - wanted), number))
+
+
+def device_of(config: Config) -> Literal["cpu", "gpu", "any"]:
+    """Returns the device of an experiment; "any" is a GPU if there is one."""
+    if config.device != "auto":
+        return config.device
+    is_large = max((*config.layers, *config.value_layers), default=0) >= _UNITS_FOR_GPU
+    uses_gpu = config.env_backend == "tf" or config.network != "feed_forward" or is_large
+    return "any" if uses_gpu else "cpu"
+
+
+def sequence_length(config: Config) -> int:
+    """Returns the length L of the sequences for a recurrent network, in steps.
+
+    It divides rollouts and minibatches; the default is the greatest common divisor of their lengths.
+    """
+    return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
+
+
+def elements_per_minibatch(config: Config) -> int:
+    """Returns the number of elements in a minibatch: steps, or sequences of L steps."""
+    return config.minibatch_size // (1 if config.recurrent == "none" else sequence_length(config))
+
+
+def limits_kl(config: Config) -> bool:
+    """Returns whether the KL divergence of an update ends it, or adapts the learning rate."""
+    return config.kl_stop > 0 or config.learning_rate_schedule == "kl"

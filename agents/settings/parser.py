@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml.error import YAMLError
 
 from agents.errors import UsageError
+from agents.settings.config import ENTRY_POINTS
 from agents.settings.config_file import MissingValueError, parse_yaml, preset_names
-from agents.settings.consistency import ENTRY_POINTS
 from agents.settings.peer_names import hint
 from agents.settings.reports import version
 from agents.settings.validation import usage_error

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from agents.errors import UsageError
-from agents.settings.config import Config
-from agents.settings.consistency import PYTHON_BACKENDS
+from agents.settings.config import PYTHON_BACKENDS, Config
 from agents.settings.validation import abbreviate
 from agents.types import PlainData
 

@@ -9,8 +9,7 @@ from agents.errors import UsageError
 from agents.graph.algorithm import Algorithm, can_act_in_turns
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
-from agents.settings.config import Config
-from agents.settings.consistency import ALGORITHMS
+from agents.settings.config import ALGORITHMS, Config
 from agents.settings.entry_points import call, load_function
 
 # Creates an algorithm for B environments to learn from. One of several learners gets a `Reducer`.

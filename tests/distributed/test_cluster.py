@@ -17,8 +17,8 @@ from agents.distributed.cluster import (
 )
 from agents.errors import MAX_LINE_LENGTH, UsageError, describe_error
 from agents.scripts.train import scheduler_of
+from agents.settings.config import elements_per_minibatch
 from agents.settings.config_file import load_config
-from agents.settings.derived import elements_per_minibatch
 
 ONE, TWO, THREE = Address("10.0.0.1", 2222), Address("10.0.0.2", 2222), Address("10.0.0.3", 22)
 

@@ -13,8 +13,8 @@ from agents.policies.actor_critic import ActorCritic
 from agents.policies.inputs import Inputs
 from agents.policies.policy import Policy
 from agents.policies.torsos import TORSOS, find_torso
+from agents.settings.config import NETWORKS
 from agents.settings.config_file import load_config
-from agents.settings.consistency import NETWORKS
 from agents.spaces import flatten, pack
 
 

@@ -5,8 +5,8 @@ import pytest
 from agents.errors import UsageError
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo import PPO
+from agents.settings.config import ALGORITHMS
 from agents.settings.config_file import load_config
-from agents.settings.consistency import ALGORITHMS
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.algorithms import find_algorithm
 from tests.tensor_toys import LearnerGroup, RandomTensorEnv
