@@ -17,6 +17,16 @@ TINY = [
     "--eval-interval=200", "--eval-episodes=2", "--log-interval=200", "--histogram-interval=0",
     "--checkpoint-interval=200",
 ]  # fmt: skip
+SMALL = {
+    "num_envs": 2, "rollout_length": 50, "minibatch_size": 50, "epochs": 1, "steps": 200,
+    "eval_interval": 100, "eval_episodes": 2, "log_interval": 100, "histogram_interval": 0,
+    "checkpoint_interval": 200,
+}  # fmt: skip
+
+
+def short_config(name="pendulum", **overrides):
+    """In place of `agents.load_config`: short trainings."""
+    return load_config(name, **{**overrides, **SMALL})
 
 
 class Command(NamedTuple):

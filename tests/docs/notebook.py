@@ -1,7 +1,4 @@
-"""Runs the notebook: `python -m tests.docs.notebook` writes its outputs, as people see them on the web.
-
-The cell with the tag `parameters` has what a short run replaces.
-"""
+"""Runs the notebook: `python -m tests.docs.notebook` writes its outputs, as people see them on the web."""
 
 from __future__ import annotations
 
@@ -17,24 +14,16 @@ QUICKSTART = ROOT / "notebooks/quickstart.ipynb"
 MAX_OUTPUT = 300_000  # Characters of an output that is stored.
 
 
-def execute(folder, parameters="", timeout=600):
-    """Runs all cells in a folder.
-
-    Args:
-      folder: Where the kernel runs, and runs are written.
-      parameters: A cell after the one with the tag `parameters`.
-      timeout: Seconds that a cell may take.
+def execute(folder):
+    """Runs all cells in a folder, where runs are written.
 
     Raises:
       nbclient.exceptions.CellExecutionError: A cell raised.
     """
     notebook = nbformat.read(QUICKSTART, as_version=4)
-    index = [cell.metadata.get("tags") == ["parameters"] for cell in notebook.cells].index(True)
-    if parameters:
-        notebook.cells.insert(index + 1, nbformat.v4.new_code_cell(parameters))
     environment = {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3", "MPLBACKEND": "agg"}
     client = NotebookClient(
-        notebook, timeout=timeout, kernel_name="python3", resources={"metadata": {"path": folder}}
+        notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": folder}}
     )
     return client.execute(env={**os.environ, **environment})
 

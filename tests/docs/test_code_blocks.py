@@ -1,7 +1,7 @@
 """Runs what the documentation shows: Python blocks, commands, and YAML.
 
 The blocks of a page share a folder, a namespace and what they import. A block with a title is the
-file of that name. Trainings are short: `TINY` and `SMALL` replace their lengths. Only the slow test
+file of that name. Trainings are short, see `commands`. Only the slow test
 runs them on all pages; the other one runs those of README, and describes the others (`--dry-run`).
 """
 
@@ -36,11 +36,6 @@ from agents.settings.parser import option_name
 from tests.docs import commands
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, blocks, command_lines
 
-SMALL = {
-    "num_envs": 2, "rollout_length": 50, "minibatch_size": 50, "epochs": 1, "steps": 200,
-    "eval_interval": 100, "eval_episodes": 2, "log_interval": 100, "histogram_interval": 0,
-    "checkpoint_interval": 200,
-}  # fmt: skip
 SERVICE = "docs/guides/deployment.md"
 RUN = "logdir/20260131T120000-pendulum"
 SWEEP = "logdir/20260131T120000-sweep-pendulum"
@@ -141,7 +136,7 @@ def make_page(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(registration, "_specs", dict(registration._specs))
     # The name is there from now on, for `monkeypatch` to put it back.
-    monkeypatch.setitem(vars(agents), "load_config", short_config)
+    monkeypatch.setitem(vars(agents), "load_config", commands.short_config)
     save_run(tmp_path / RUN)
     save_sweep(tmp_path / SWEEP)
     modules, envs = set(sys.modules), set(gymnasium.registry)
@@ -163,10 +158,6 @@ def make_page(tmp_path, monkeypatch):
 def save_sweep(path):
     """What `--config=.../trial-0007/config.yaml` needs of a sweep."""
     RunDirectory(path / "trial-0007").prepare(load_config("pendulum"))
-
-
-def short_config(name="pendulum", **overrides):
-    return load_config(name, **{**overrides, **SMALL})
 
 
 def run_blocks(page, name):

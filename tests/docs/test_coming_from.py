@@ -39,18 +39,12 @@ def read(cell):
 
 
 @pytest.mark.parametrize("row", list(rows()), ids=lambda row: f"{row[0]}-{row[1]}")
-def test_values_are_those_of_config_and_preset(row):
-    preset, _, setting, default, in_preset = row
-    if default == "-":
-        return
-    assert read(default) == shown(Config.model_fields[setting].default)
-    assert read(in_preset) == shown(getattr(load_config(preset), setting))
-
-
-@pytest.mark.parametrize("row", list(rows()), ids=lambda row: f"{row[0]}-{row[1]}")
-def test_names_are_answered_with_the_setting(row):
-    _, theirs, setting, *_ = row
+def test_values_and_hints_are_those_of_config_and_preset(row):
+    preset, theirs, setting, default, in_preset = row
     known = Config.model_fields
+    if default != "-":
+        assert read(default) == shown(known[setting].default)
+        assert read(in_preset) == shown(getattr(load_config(preset), setting))
     if re.fullmatch(r"[a-z_]+", theirs) and setting in known and theirs not in known:
         assert hint(theirs, known, str) == f"; did you mean {setting}?"
 
