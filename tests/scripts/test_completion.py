@@ -40,9 +40,3 @@ def test_bash_completes_commands_options_and_values(tmp_path, capsys):
     found = [line.rstrip("\t").split("\t") for line in process.stdout.splitlines()]
     assert [[word for word in words if word] for words in found] == [words for _, words in LINES]
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]  # No name is a command.
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_have_scripts(shell, capsys):
-    dispatch(["completion", shell])
-    assert "agents" in capsys.readouterr().out

@@ -25,7 +25,7 @@ from agents.scripts.train import look_up, train
 from agents.scripts.visualize import visualize
 from agents.settings import current_folder
 from agents.settings.config_file import load_config, save_config
-from agents.settings.entry_points import load_function, name_modules, refusing_modules_in
+from agents.settings.entry_points import load_function, refusing_modules_in
 
 ROOT = Path(agents.__file__).parents[1]
 RUN = "20260131T120000-default"
@@ -72,22 +72,9 @@ def module_in_logdir(attack):
     return attack.name
 
 
-def module_in_a_subfolder(attack):
-    attack.write(attack.run / "checkpoints" / f"{attack.name}.py")
-    attack.search(attack.run / "checkpoints")
-    return attack.name
-
-
 def current_directory_is_the_run(attack):
     attack.write(attack.run / f"{attack.name}.py")
     attack.patch.chdir(attack.run)
-    attack.search("")
-    return attack.name
-
-
-def current_directory_is_the_logdir(attack):
-    attack.write(attack.logdir / f"{attack.name}.py")
-    attack.patch.chdir(attack.logdir)
     attack.search("")
     return attack.name
 
@@ -104,12 +91,6 @@ def namespace_beside_the_logdir(attack):
     attack.patch.chdir(attack.folder)
     attack.search("")
     return f"{attack.name}.part"
-
-
-def namespace_of_the_run(attack):
-    attack.write(attack.run / f"{attack.name}.py")
-    attack.search(attack.logdir)
-    return f"{RUN}.{attack.name}"
 
 
 def namespace_of_the_logdir(attack):
@@ -185,25 +166,11 @@ def imported_by_a_good_module(attack):
 
 
 ATTACKS = [
-    module_in_run,
-    module_in_logdir,
-    module_in_a_subfolder,
-    current_directory_is_the_run,
-    current_directory_is_the_logdir,
-    module_beside_the_logdir,
-    namespace_beside_the_logdir,
-    namespace_of_the_run,
-    namespace_of_the_logdir,
-    package_in_logdir,
-    parent_package_outside,
-    namespace_of_two_folders,
-    link_to_the_run,
-    link_to_a_module,
-    logdir_is_a_link,
-    compiled_module,
-    zip_archive,
-    imported_by_a_good_module,
-]
+    module_in_run, module_in_logdir, current_directory_is_the_run, module_beside_the_logdir,
+    namespace_beside_the_logdir, namespace_of_the_logdir, package_in_logdir, parent_package_outside,
+    namespace_of_two_folders, link_to_the_run, link_to_a_module, logdir_is_a_link, compiled_module,
+    zip_archive, imported_by_a_good_module,
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -242,9 +209,8 @@ def test_modules_of_a_run_that_is_resumed_are_refused(attack, place):
 
 
 @pytest.mark.parametrize("setting", ["env", "network", "algorithm", "policy", "train_wrappers"])
-@pytest.mark.parametrize("place", [namespace_of_the_logdir, module_beside_the_logdir])
-def test_every_setting_that_names_a_module_is_checked(attack, setting, place):
-    run = prepare(attack, place, setting)
+def test_every_setting_that_names_a_module_is_checked(attack, setting):
+    run = prepare(attack, module_beside_the_logdir, setting)
     check_refused(attack, setting, lambda: next(train(run.load_config(), run)))
 
 
@@ -334,14 +300,6 @@ def test_processes_of_the_command_know_what_the_user_has_named_without_a_home(at
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True
     )
     assert printed == "True\n"
-
-
-def test_modules_that_options_of_the_command_name_are_imported(attack):
-    name = module_beside_the_logdir(attack)
-    current_folder.begin_command()
-    name_modules({"env_wrappers": [f"{name}:evil"], "seed": 3})
-    with refusing_modules_in(attack.run, attack.logdir):
-        load_function(f"{name}:evil", "env_wrappers")
 
 
 def test_a_new_run_may_name_modules_in_its_logdir(attack):

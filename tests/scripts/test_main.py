@@ -1,4 +1,3 @@
-import importlib
 import re
 import runpy
 from pathlib import Path
@@ -34,14 +33,6 @@ def test_the_package_is_the_command(capsys, monkeypatch):
     runpy.run_module("agents", run_name="__main__")
     assert capsys.readouterr().out.startswith("usage: agents COMMAND")
     assert command_line("train") == f"{interpreter()} -m agents train"
-
-
-def test_a_command_gets_the_other_arguments(monkeypatch):
-    seen = []
-    module = importlib.import_module("agents.scripts.train")
-    monkeypatch.setattr(module, "main", seen.append)
-    dispatch(["train", "--logdir=x", "--seed=1"])
-    assert seen == [["--logdir=x", "--seed=1"]]
 
 
 def test_unknown_commands_are_answered_with_known_ones(capsys):
