@@ -39,17 +39,12 @@ def test_metrics_checkpoints_and_events_are_written(run):
     assert steps["eval/return_mean"] == steps["eval/length_mean"] == [1600, 3200]
     assert all(np.isfinite(list(row.values())).all() for row in logged)
     assert logged[-1]["eval/return_mean"] > 8  # No episode is shorter.
-    assert {"step-1600.npz", "step-3200.npz"} < set(hashes(run))
+    fingerprints = hashes(run)
+    assert fingerprints["step-1600.npz"] != fingerprints["step-3200.npz"]
     assert events(run.eval_events)["episode/return"] == [1600, 3200]
     train_events = events(run.train_events)
     assert train_events["losses/value"] == [800, 1600, 2400, 3200]
     assert train_events["rollout/advantage"] == [200, 1600, 3200]
-
-
-def test_it_learns_from_its_rollouts(run):
-    fingerprints = hashes(run)
-    assert fingerprints["step-1600.npz"] != fingerprints["step-3200.npz"]
-    assert run.load_config().algorithm == "reinforce:Reinforce"
 
 
 def test_a_run_resumed_from_its_middle_equals_one_that_never_stopped(run, tmp_path):

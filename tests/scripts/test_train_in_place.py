@@ -86,9 +86,9 @@ def check_whole(run, steps=300):
     assert len(list(run.train_events.iterdir())) == len(list(run.eval_events.iterdir())) == 1
 
 
-@pytest.mark.parametrize("deletes", [False, True], ids=["changed", "deleted"])
 @pytest.mark.parametrize(
-    ("event", "env_backend"), [("constructor", "inline"), ("reset", "hybrid"), ("step", "inline")]
+    ("event", "env_backend", "deletes"),
+    [("constructor", "inline", False), ("reset", "hybrid", True), ("step", "inline", True)],
 )
 def test_environments_that_change_the_working_directory_leave_runs_whole(
     here, event, env_backend, deletes

@@ -95,7 +95,7 @@ def check_stopped(process, folder, signum, steps):
     """Checks how a run stops after a signal, and that its final checkpoint is of one of `steps`."""
     lines, seconds, sent = stop(process, signum)
     assert process.returncode == 128 + signum, lines
-    assert len(lines) <= 5
+    assert len(lines) <= 5 and "Interrupted." in lines and "Traceback" not in " ".join(lines)
     assert lines[0].startswith(f"Received {signal.Signals(signum).name}: training stops")
     resumed = re.search("^To resume from step ([0-9,]+): .*-m agents.scripts.train ", lines[-1])
     assert resumed, lines
@@ -135,17 +135,9 @@ def test_drawing_a_frame_strip_stops(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_evaluation_with_a_hung_environment_stops(tmp_path):
-    hang = ["--env=hanging:Hanging-v0", '--env-kwargs={"hang_at": 60}', "--eval-interval=50"]
-    process = start(tmp_path, [*SMALL, *hang], "hanging")
-    check_stopped(process, tmp_path, signal.SIGTERM, [100])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [1, 10])
-def test_a_long_graph_call_ends_before_training_stops(tmp_path, seconds):
+def test_a_long_graph_call_ends_before_training_stops(tmp_path):
     process = start(tmp_path, LONG_CALLS, "Training in")
-    time.sleep(seconds)
+    time.sleep(10)
     lines, _, _ = stop(process, signal.SIGINT)
     assert process.returncode == 130
     if "no checkpoint" not in lines[-1]:  # TensorFlow was starting.
