@@ -1,7 +1,6 @@
 """A run stays where it was put, whatever happens to working directories and folders."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-import agents
 from agents.errors import RunLostError
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
-from agents.scripts.train import train
+from agents.scripts.train import main, train
+from agents.settings.reports import run
 from tests.scripts.runs import small
 
 # Moves to another folder, which may be deleted at once, in the constructor, a reset or a step.
@@ -168,27 +167,25 @@ def test_training_stops_where_its_folder_is_not_any_more(tmp_path, ends):
 
 
 @pytest.mark.parametrize("learners", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_the_command_ends_with_a_code_where_its_folder_was_deleted(tmp_path, learners):
-    place = str(tmp_path / "logs")
-    module = WANDERER.replace("folder = tempfile.mkdtemp()", f"folder = '{place}'")
-    (tmp_path / "wanderer.py").write_text(module.replace("rmtree(folder)", "rmtree(folder, True)"))
-    settings = {**SHORT, "num_envs": 4, "env_backend": "inline", "epochs": 1, "layers": 4}
-    process = subprocess.run(
-        [
-            *[sys.executable, "-m", "agents.scripts.train", "--logdir=logs", "--config=default"],
-            *[
-                "--env=wanderer:Wanderer-v0",
-                '--env-kwargs={"event": "step", "deletes": true}',
-                f"--learners={learners}",
-            ],
-            *[f"--{name.replace('_', '-')}={value}" for name, value in settings.items()],
-        ],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(Path(agents.__file__).parents[1])},
-        capture_output=True,
-        text=True,
+def test_the_command_ends_with_a_code_where_its_folder_was_deleted(
+    here, learners, monkeypatch, capfd
+):
+    module = WANDERER.replace("folder = tempfile.mkdtemp()", f"folder = '{here / 'logs'}'")
+    (here.parent / "wanderer.py").write_text(
+        module.replace("rmtree(folder)", "rmtree(folder, True)")
     )
-    assert process.returncode == 1, process.stderr
-    assert "was deleted, during training" in process.stderr, process.stderr
-    assert "Traceback" not in process.stderr
-    assert not (tmp_path / "logs").exists()
+    monkeypatch.syspath_prepend(here.parent)
+    monkeypatch.setenv("PYTHONPATH", str(here.parent))  # Of other learners.
+    settings = {**SHORT, "num_envs": 4, "env_backend": "inline", "epochs": 1, "layers": 4}
+    arguments = ["--logdir=logs", "--config=default", f"--learners={learners}"]
+    arguments += ["--env=wanderer:Wanderer-v0", '--env-kwargs={"event": "step", "deletes": true}']
+    try:
+        with pytest.raises(SystemExit) as exit:
+            run(main, [*arguments, *[f"--{name}={value}" for name, value in settings.items()]])
+    finally:
+        gymnasium.registry.pop("Wanderer-v0", None)
+        sys.modules.pop("wanderer", None)
+    printed = capfd.readouterr().err
+    assert exit.value.code == 1, printed
+    assert "was deleted, during training" in printed and "Traceback" not in printed
+    assert not (here / "logs").exists()
