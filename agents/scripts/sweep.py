@@ -194,7 +194,8 @@ def _open_folder(
             raise UsageError("--space: the command line has a value for each of its settings")
         others = folders_of_other_runs(options.config, options.space)
         named = overrides if others else {**space, **overrides}
-    refusals.enter_context(refusing_modules_in(*others))
+    if others:  # Modules that the user's own file names may lie in the current folder.
+        refusals.enter_context(refusing_modules_in(*others))
     name_modules(named)
     with stop_signals.interruptible():
         look_up(config, None)  # Before any trial fails for a module.

@@ -478,6 +478,15 @@ def test_nothing_waits_and_nothing_is_written_outside_of_a_sweeps_folder(
     assert not (outside / "missing").exists()
 
 
+def test_the_users_own_file_names_modules_of_the_current_folder(sweep, tmp_path, monkeypatch):
+    (tmp_path / "my_sweep_module.py").write_text("def network(inputs, config): pass")
+    (tmp_path / "mine.yaml").write_text("network: my_sweep_module:network\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    sweep.options = [*sweep.options, "--config=mine.yaml"]
+    assert states(sweep("--trials=1")) == ["COMPLETE"]
+
+
 @pytest.mark.parametrize(
     ("option", "file"),
     [("config", "trial-0000/config.yaml"), ("config", "settings.yaml"), ("space", "space.yaml")],
