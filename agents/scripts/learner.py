@@ -217,7 +217,12 @@ def _learn(task: dict[str, Any]) -> None:
     try:
         reducer = make_reducer(cluster, config)
         if cluster.rank == 0:
-            _lead(task, config, reducer)
+            run_directory = RunDirectory(Path(task["run"]))
+            if not run_directory.path.is_dir():
+                raise RunLostError(run_directory.path, None)
+            options, note = task["resume_options"], task["note"]
+            command, track = task["command"], task["track"]
+            train_in_console(config, run_directory, command, track, reducer, options, note)
         else:
             _follow(task, config, reducer)
     except LearnerLostError as error:
@@ -230,16 +235,6 @@ def _learn(task: dict[str, Any]) -> None:
         host = cluster.host(cluster.rank)
         _report_loss(LearnerLostError(cluster.rank, host, f"failed: {first_line(error)}"))
         raise SystemExit(exit_code(error)) from None
-
-
-def _lead(task: dict[str, Any], config: Config, reducer: TeamReducer) -> None:
-    """Trains as the chief."""
-    run_directory = RunDirectory(Path(task["run"]))
-    if not run_directory.path.is_dir():
-        raise RunLostError(run_directory.path, None)
-    options = task["resume_options"]
-    command, track, note = task["command"], task["track"], task["note"]
-    train_in_console(config, run_directory, command, track, reducer, options, note)
 
 
 def _follow(task: dict[str, Any], config: Config, reducer: TeamReducer) -> None:

@@ -161,7 +161,8 @@ def visualize(
             warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
             _remove_videos(outdir)
             paths = []
-            scores = _score_episodes(source, checkpoint, seeds, progress)
+            with contextlib.closing(source.make(num_episodes)) as envs:
+                scores = _evaluate(source, envs, checkpoint, seeds, progress)
     report = _report(source, step, checkpoint, seeds, scores, paths)
     write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
     title = f"{config.env} ({run.path.name})"
@@ -188,16 +189,11 @@ def main(arguments: list[str]) -> None:
             camera=options.camera,
             film=options.film,
         )
-    say(f"Wrote {_files(report, options.film)} to {options.outdir or run.videos}", in_words(report))
-
-
-def _files(report: dict[str, PlainData], film: bool) -> str:
-    """Returns the written files, in words."""
     num_videos = sum(episode["video"] is not None for episode in report["episodes"])
-    if not num_videos:
-        return "scores.json and curves.png"
-    videos = f"{num_videos} video{'s' if num_videos > 1 else ''}"
-    return f"{videos}, {f'{FILM}, ' if film else ''}scores.json and curves.png"
+    files = [f"{num_videos} video{'s' if num_videos > 1 else ''}"] if num_videos else []
+    files += [FILM] if num_videos and options.film else []
+    written = ", ".join([*files, "scores.json and curves.png"])
+    say(f"Wrote {written} to {options.outdir or run.videos}", in_words(report))
 
 
 def _remove_videos(outdir: Path) -> None:
@@ -230,13 +226,6 @@ def _record_episodes(
 ) -> Scores:
     """Runs and records an episode in each of N environments, all at once.
 
-    Args:
-      source: The run.
-      checkpoint: See `restore_policy`.
-      seeds: int64 [N].
-      paths: The video of each episode.
-      progress: See `Evaluation.run`.
-
     Raises:
       RenderingError: The environment can't be drawn.
     """
@@ -250,14 +239,6 @@ def _record_episodes(
 
     with source.drawing(len(seeds), record) as envs:
         _remove_videos(paths[0].parent)  # Not before it is known that there will be others.
-        return _evaluate(source, envs, checkpoint, seeds, progress)
-
-
-def _score_episodes(
-    source: Source, checkpoint: str, seeds: np.ndarray, progress: Progress
-) -> Scores:
-    """Runs an episode in each of N environments of the run's backend, without drawing."""
-    with contextlib.closing(source.make(len(seeds))) as envs:
         return _evaluate(source, envs, checkpoint, seeds, progress)
 
 

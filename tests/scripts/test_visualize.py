@@ -21,14 +21,10 @@ from agents.scripts.visualize import main, visualize
 from agents.settings import reports
 from agents.settings.config_file import load_config
 
-SMALL = dict(
-    steps=3000,
-    num_envs=4,
-    rollout_length=250,
-    eval_episodes=3,
-    eval_interval=1000,
-    checkpoint_interval=2000,
-)
+SMALL = {
+    "steps": 3000, "num_envs": 4, "rollout_length": 250, "eval_episodes": 3, "eval_interval": 1000,
+    "checkpoint_interval": 2000,
+}  # fmt: skip
 
 
 def read(path):
@@ -44,9 +40,9 @@ def read(path):
     return (stream[1], stream[2], float(stream[5])), frames
 
 
-def trained(folder, env="pendulum", **settings):
+def trained(folder, preset="pendulum", **settings):
     run = RunDirectory(folder)
-    config = load_config(env, **{**SMALL, **settings})
+    config = load_config(preset, **{**SMALL, **settings})
     for _ in train(config, run):
         pass
     return run
@@ -56,8 +52,17 @@ def trained(folder, env="pendulum", **settings):
 def run(tmp_path_factory):
     """Checkpoints at steps 2000 and 3000, evaluations at 1000, 2000 and 3000."""
     return trained(
-        tmp_path_factory.mktemp("log") / "20260131T120000-pendulum", max_episode_steps=40
+        tmp_path_factory.mktemp("log") / "20260131T120000-pendulum",
+        max_episode_steps=40,
+        average_decay=0.5,
     )
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory):
+    """A run of environments in TensorFlow."""
+    settings = {"env_backend": "tf", "steps": 1000, "minibatch_size": 50}
+    return trained(tmp_path_factory.mktemp("log") / "run", "cartpole", **settings)
 
 
 def logged(run, step):
@@ -78,26 +83,16 @@ def test_scores_are_those_of_the_logged_evaluation(run, tmp_path, checkpoint, st
     assert report == json.loads((tmp_path / "scores.json").read_text())
 
 
-def test_a_run_in_envpool_is_drawn_in_gymnasiums_environment(tmp_path):
+def test_a_run_in_envpool_is_drawn_in_gymnasiums_environment(run, tmp_path):
     pytest.importorskip("envpool")
-    settings = dict(
-        env_backend="envpool",
-        max_episode_steps=20,
-        steps=1000,
-        rollout_length=50,
-        checkpoint_interval=500,
-    )
-    run = trained(tmp_path / "run", **settings)
-    report = visualize(run, tmp_path / "videos", episodes=run.load_config().eval_episodes)
-    assert {episode["length"] for episode in report["episodes"]} == {20}
+    pool = copied(run, tmp_path / "logs" / "run", env_backend="envpool")
+    report = visualize(pool, tmp_path / "videos")
     assert report["logged"] is None  # Gymnasium's environments start other episodes.
-    _, frames = read(tmp_path / "videos" / "episode-00.mp4")
-    assert len(frames) == 21
+    assert len(read(tmp_path / "videos" / "episode-00.mp4")[1]) == 41
 
 
-def test_the_averaged_weights(tmp_path):
-    run = trained(tmp_path / "run", average_decay=0.5)
-    report = visualize(run, tmp_path / "videos", checkpoint="averaged")
+def test_the_averaged_weights(run, tmp_path):
+    report = visualize(run, tmp_path, checkpoint="averaged")
     [*_, row] = [row for row in read_metrics(run.metrics_file) if "eval/return_mean" in row]
     assert report["checkpoint_step"] == row["step"]
     assert report["return_mean"] == row["eval/averaged_return_mean"] != row["eval/return_mean"]
@@ -135,18 +130,22 @@ def test_each_episode_has_a_complete_video(run, tmp_path):
         assert frames[0].std() > 5 and (frames[0] != frames[-1]).any()
 
 
-def test_a_run_in_tensorflow_is_drawn_in_gymnasiums_environment(tmp_path):
-    run = trained(tmp_path / "run", "cartpole", env_backend="tf", steps=1000, minibatch_size=50)
-    report = visualize(run, tmp_path / "out", episodes=3)
+def test_a_run_in_tensorflow_is_drawn_in_gymnasiums_environment(cartpole, tmp_path):
+    report = visualize(cartpole, tmp_path, episodes=3)
     assert report["logged"] is None  # Gymnasium's environments start other episodes.
-    assert len(read(tmp_path / "out" / "episode-02.mp4")[1]) == report["episodes"][2]["length"] + 1
+    assert len({episode["length"] for episode in report["episodes"]}) > 1
+    for episode in report["episodes"]:
+        (_, _, fps), frames = read(tmp_path / episode["video"])
+        assert frames.shape == (episode["length"] + 1, 400, 600, 3)
+        assert fps == 50
 
 
-def test_an_environment_in_tensorflow_only_has_the_scores_of_its_evaluation(tmp_path, monkeypatch):
-    run = trained(tmp_path / "run", "cartpole", env_backend="tf", steps=1000, minibatch_size=50)
+def test_an_environment_in_tensorflow_only_has_the_scores_of_its_evaluation(
+    cartpole, tmp_path, monkeypatch
+):
     monkeypatch.delitem(gymnasium.registry, "CartPole-v1")
     with pytest.warns(UserWarning, match="'tf' is rendered in Gymnasium's environment"):
-        report = visualize(run, tmp_path / "out")
+        report = visualize(cartpole, tmp_path / "out")
     assert report["logged"] == {name: report[name] for name in report["logged"]}
     assert sorted(os.listdir(tmp_path / "out")) == ["curves.png", "scores.json"]
 
@@ -176,14 +175,9 @@ def test_number_of_episodes(run, tmp_path):
     (tmp_path / "episode-07.mp4").write_bytes(b"of an earlier call")
     (tmp_path / "mine.mp4").write_bytes(b"something else")
     few, usual = visualize(run, tmp_path, episodes=2), visualize(run, tmp_path / "usual")
-    assert sorted(os.listdir(tmp_path)) == [
-        "curves.png",
-        "episode-00.mp4",
-        "episode-01.mp4",
-        "mine.mp4",
-        "scores.json",
-        "usual",
-    ]
+    assert sorted(path.name for path in tmp_path.glob("*.mp4")) == [
+        "episode-00.mp4", "episode-01.mp4", "mine.mp4",
+    ]  # fmt: skip
     assert few["logged"] is None
     assert [episode["seed"] for episode in few["episodes"]] == [
         episode["seed"] for episode in usual["episodes"]
@@ -192,30 +186,12 @@ def test_number_of_episodes(run, tmp_path):
     np.testing.assert_allclose(returns[0], returns[1][:2], rtol=1e-3)
 
 
-def test_episodes_of_different_lengths_in_the_training_process(tmp_path):
-    run = trained(tmp_path / "run", "cartpole", env_backend="inline", minibatch_size=50, steps=1000)
-    report = visualize(run, tmp_path / "out")
-    lengths = [episode["length"] for episode in report["episodes"]]
-    assert len(set(lengths)) > 1
-    assert report["logged"] == {name: report[name] for name in report["logged"]}
-    for episode in report["episodes"]:
-        (_, _, fps), frames = read(tmp_path / "out" / episode["video"])
-        assert frames.shape == (episode["length"] + 1, 400, 600, 3)
-        assert fps == 50
-
-
-def test_videos_of_repeated_actions_have_the_speed_of_the_environment(tmp_path):
-    run = trained(
-        tmp_path / "run",
-        action_repeat=3,
-        normalize_observ=False,
-        normalize_reward=False,
-        steps=1000,
-    )
-    report = visualize(run, tmp_path / "out", episodes=1)
+def test_videos_of_repeated_actions_have_the_speed_of_the_environment(run, tmp_path):
+    repeating = copied(run, tmp_path / "logs" / "run", action_repeat=3)
+    report = visualize(repeating, tmp_path / "out", episodes=1)
     (_, _, fps), frames = read(tmp_path / "out" / "episode-00.mp4")
     assert fps == 10
-    assert len(frames) == report["episodes"][0]["length"] + 1 == 68
+    assert len(frames) == report["episodes"][0]["length"] + 1
 
 
 def test_command(run, tmp_path, capfd):
@@ -268,28 +244,16 @@ def errors(monkeypatch, capsys, tmp_path):
         (["--logdir={run}/latest", "--outdir=out"], "latest: there are no runs in "),
         (["--logdir={log}", "--outdir=out"], "is not a run.*did you mean .*-pendulum"),
         (["--logdir=nowhere", "--outdir=out"], "is not a folder"),
-        (
-            ["--logdir={run}", "--outdir=out", "--checkpoint=7"],
-            "--checkpoint=7: .* it has best, last, .*2000, 3000",
-        ),
-        (
-            ["--logdir={run}", "--outdir=out", "--checkpoint=firstt"],
-            "--checkpoint=firstt: .* no such checkpoint",
-        ),
-        (
-            ["--logdir={run}", "--outdir=out", "--episodes=0"],
-            "--episodes: expected an integer.*, got '?0",
-        ),
-        (["--logdir={run}", "--outdir=out", "--episodes=many"], "--episodes: expected an integer"),
+        (["--logdir={run}", "--outdir=out", "--checkpoint=7"], "--checkpoint=7: .* it has best, last, .*2000, 3000"),
+        (["--logdir={run}", "--outdir=out", "--checkpoint=firstt"], "--checkpoint=firstt: .* no such checkpoint"),
+        (["--logdir={run}", "--outdir=out", "--episodes=0"], "--episodes: expected an integer.*, got '?0"),
         (["--logdir={run}", "--outdir=file"], "--outdir=.*file: .*file is not a folder"),
         (["--logdir={run}", "--outdir=file/out"], "is not a folder"),
         (["--logdir={run}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
-        (["--logdir={run}", "--outdir=out", "--episode=3"], "did you mean --episodes"),
         (["--logdir={run}", "--outdir=out", "--camera=side"], "'Pendulum-v1' has no cameras"),
-        (["--logdir={run}", "--outdir=out", "--env-kwargs=g"], "--env-kwargs: expected a dict"),
         (["--logdir={run}", "--outdir=out", '--env-kwargs={{"h":1}}'], "does not take them: .*'h'"),
     ],
-)
+)  # fmt: skip
 def test_invalid_arguments_end_with_a_message(run, errors, tmp_path, arguments, message):
     (tmp_path / "file").write_text("")
     (tmp_path / "out").mkdir()
@@ -332,11 +296,6 @@ def test_arguments_must_leave_the_spaces_as_the_policy_knows_them(tmp_path, run,
         visualize(sized, tmp_path / "out", episodes=1, env_kwargs={"size": 4})
     report = visualize(sized, tmp_path / "out", episodes=1, env_kwargs={"high": 2})
     assert report["return_mean"] == 1.0
-
-
-def test_zero_episodes_raise(run, tmp_path):
-    with pytest.raises(UsageError, match="--episodes: expected .* at least 1, got 0"):
-        visualize(run, tmp_path, episodes=0)
 
 
 def test_a_run_without_checkpoints_ends_with_a_message(errors, tmp_path):
@@ -408,9 +367,6 @@ def test_a_checkpoint_that_does_not_fit_raises(tmp_path, run):
     other = copied(run, tmp_path / "run", layers=(8,))
     with pytest.raises(UsageError, match="step-3000 does not fit the configuration: "):
         visualize(other, tmp_path / "out", episodes=1)
-    unnormalized = copied(run, tmp_path / "more", layers=(64, 64, 64))
-    with pytest.raises(UsageError, match="does not fit"):
-        visualize(unnormalized, tmp_path / "out", episodes=1)
 
 
 BLIND = """
@@ -455,7 +411,8 @@ def copied(run, path, **settings):
     reason="needs libosmesa6, as a machine without a display",
 )
 def test_mujoco(tmp_path):
-    run = trained(tmp_path / "run", "cheetah", max_episode_steps=20, minibatch_size=50, steps=1000)
+    settings = {"rollout_length": 50, "minibatch_size": 50, "steps": 200, "epochs": 1}
+    run = trained(tmp_path / "run", "cheetah", max_episode_steps=20, eval_interval=200, **settings)
     report = visualize(run, tmp_path / "out", camera="track")
     assert report["logged"] == {name: report[name] for name in report["logged"]}
     frames = read(tmp_path / "out" / "episode-02.mp4")[1]
