@@ -1,8 +1,8 @@
 """Runs what the documentation shows: Python blocks, commands, and YAML.
 
 The blocks of a page share a folder, a namespace and what they import. A block with a title is the
-file of that name. Trainings are short, see `commands`. Only the slow test
-runs them on all pages; the other one runs those of README, and describes the others (`--dry-run`).
+file of that name. Trainings are short, see `commands`. Only the slow test runs them on all pages;
+the other one runs those of README, and describes the others (`--dry-run`).
 """
 
 import ast
