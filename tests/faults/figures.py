@@ -3,6 +3,8 @@
 import json
 import os
 
+import pytest
+
 # Where to append them, one JSON object a line; `scripts/faults.py` sets it.
 FILE = "AGENTS_FAULT_FIGURES"
 
@@ -24,3 +26,8 @@ def append(entry: dict[str, object]) -> None:
     if path:
         with open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
+
+
+def few_and_many(name: str, few: int, many: int) -> pytest.MarkDecorator:
+    """Runs a harness with few cases, and in a slow test with many."""
+    return pytest.mark.parametrize(name, [few, pytest.param(many, marks=pytest.mark.slow)])

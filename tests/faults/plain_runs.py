@@ -6,7 +6,6 @@ import numpy as np
 
 from agents.runs.checkpoint import Checkpoints
 from agents.runs.metrics import Metrics
-from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 
 INTERVAL = 10
@@ -65,8 +64,3 @@ def resume(run, size=300):
         Checkpoints(run.checkpoints, variables).load(required=True)
         Metrics(run, int(variables["run/steps"].numpy())).close()
     return variables
-
-
-def copy_of(run, path):
-    """The run of a folder that was copied to `path`."""
-    return RunDirectory(path / run.path.name)

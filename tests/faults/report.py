@@ -117,7 +117,7 @@ def markdown(entries: Iterable[Entry]) -> str:
         "# Faults",
         "",
         "What the harnesses in `tests/faults` reach. Written by `python scripts/faults.py` "
-        f"on {machine()}, with {_versions()}.",
+        f"on {machine()}, with {', '.join(' '.join(one) for one in versions().items())}.",
         "",
         "| Harness | Asked | Reached | Date |",
         "|---|---|---|---|",
@@ -125,7 +125,7 @@ def markdown(entries: Iterable[Entry]) -> str:
     others = {_module(test) for test in outcomes} - ASKED.keys() - {"test_report"}
     modules = [*ASKED, *sorted(others)]
     for module in modules:
-        rows = [row for row in _rows(module, figures.values(), outcomes)]
+        rows = list(_rows(module, figures.values(), outcomes))
         for name, reached, date in rows or [(module.removeprefix("test_"), "not run", "")]:
             cells = (name, ASKED.get(module, ""), reached, date)
             lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
@@ -156,10 +156,6 @@ def _rows(
 def _module(test: object) -> str:
     """Returns the module of a test's id, such as "tests/faults/test_soak.py::test_one"."""
     return Path(str(test).partition("::")[0]).stem
-
-
-def _versions() -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions().items())
 
 
 def _cell(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import time
@@ -34,7 +35,10 @@ BAD_RESETS = {
     "one value": 1,
     "no values": None,
 }
-SHORT_CRASHES = ("an error whose text exits", "SIGKILL", "its files closed")
+SOME_CRASHES = [
+    ("an error whose text exits", "constructor"), ("SIGKILL", "reset"), ("its files closed", "step")
+]  # fmt: skip
+ALL_CRASHES = list(itertools.product(CRASHES, CALLS))
 
 pytestmark = [
     pytest.mark.timing,
@@ -43,106 +47,88 @@ pytestmark = [
 ]
 
 
-class Times:
-    """The longest time of each kind of action, in seconds."""
-
-    def __init__(self):
-        self.longest = {}
-
-    @contextlib.contextmanager
-    def measure(self, kind, limit=float("inf")):
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            seconds = time.monotonic() - start
-            self.longest[kind] = max(seconds, self.longest.get(kind, 0))
-        assert seconds <= limit, f"{kind} took {seconds:.2f} s of at most {limit:.2f} s"
-
-
-def constructors(row, fault, call, num_envs=NUM_ENVS):
+def constructors(row, fault, call):
     """Environments of a batch, of which that of a row has a fault."""
-    makers = [TroubledEnv] * num_envs
+    makers = [TroubledEnv] * NUM_ENVS
     makers[row] = functools.partial(TroubledEnv, fault, call, at=1)
     return makers
 
 
-def fail(makers, times, processes=2, timeout=120.0, start_timeout=120.0, call_limit=float("inf")):
-    """Runs a batch until it fails; returns the error, the pids of its workers, and the call."""
-    batch = None
-    call = "constructor"
-    try:
-        with times.measure("start"):
+class Failure:
+    """What a batch does until it fails, and how long that takes.
+
+    Attributes:
+      error: The error.
+      call: The call that has failed.
+      pids: Ids of its workers; None if a constructor failed.
+      seconds: From the start of the call.
+      close_seconds: That closing took.
+    """
+
+    def __init__(self, makers, processes=2, timeout=120.0, start_timeout=120.0):
+        batch, self.pids, self.close_seconds = None, None, 0.0
+        try:
+            self._begin("constructor")
             batch = make_batch_env(makers, processes, timeout, start_timeout=start_timeout)
-        pids = [host.pid for host in batch._hosts]
-        call = "reset"
-        with times.measure("failure", call_limit):
+            self.pids = [host.pid for host in batch._hosts]
+            self._begin("reset")
             batch.reset(seed=0)
-        call = "step"
-        with times.measure("failure", call_limit):
+            self._begin("step")
             batch.step(ACTIONS[: len(makers)])
-    except (EnvironmentFailure, ValueError) as error:
-        if batch is not None:
-            with pytest.raises(ResetNeeded):
-                batch.step(ACTIONS[: len(makers)])
-        return error, pids if batch is not None else None, call
-    finally:
-        if batch is not None:
-            with times.measure("close", CLOSE_SECONDS):
+        except (EnvironmentFailure, ValueError) as error:
+            self.error, self.seconds = error, time.monotonic() - self._start
+            if batch is not None:
+                with pytest.raises(ResetNeeded):
+                    batch.step(ACTIONS[: len(makers)])
+        else:
+            raise AssertionError("nothing failed")
+        finally:
+            if batch is not None:
+                start = time.monotonic()
                 batch.close()
-    raise AssertionError("nothing failed")
+                self.close_seconds = time.monotonic() - start
+        assert self.close_seconds < CLOSE_SECONDS
+
+    def _begin(self, call):
+        self.call, self._start = call, time.monotonic()
+
+    def check_place(self, row, call):
+        """Checks that the error names call, environment, process and step."""
+        error = self.error
+        assert (self.call, error.env_index) == (call, row), error
+        assert error.pid and (self.pids is None or error.pid == self.pids[row // 2])
+        assert error.step == {"constructor": 0, "reset": 0, "step": error.step or None}[call]
+        message = str(error.args[0])
+        assert f"environment {row}" in message and f"process {error.pid}" in message, message
 
 
-def check_place(error, row, pids, call, names_env=True):
-    """Checks that an error names environment, process and step."""
-    assert error.env_index == row or not names_env, error
-    assert error.pid and (pids is None or error.pid == pids[row // 2 if len(pids) == 2 else row])
-    assert error.step == {"constructor": 0, "reset": 0, "step": error.step or None}[call]
-    message = str(error.args[0])
-    for name, number in (("environment", error.env_index), ("process", error.pid)):
-        assert number is None or f"{name} {number}" in message, message
-
-
-def crash(name, call, row, times):
-    error, pids, where = fail(constructors(row, name, call), times)
-    expected = CRASHES[name][1]
-    assert where == call
-    check_place(error, row, pids, where)
-    if isinstance(expected, str):
-        assert isinstance(error, EnvironmentRaisedError) and error.type_name == expected, error
-        assert len(error.args[0]) < 2 * MAX_MESSAGE_LENGTH
-        str(error).encode()
-    else:
-        assert type(error) is WorkerDiedError and error.exit_code in expected, error
-
-
-def run_crashes(names):
-    times, before = Times(), holdings()
-    rows = np.random.default_rng(0).integers(NUM_ENVS, size=(len(names), len(CALLS)))
-    for name, name_rows in zip(names, rows.tolist(), strict=True):
-        for call, row in zip(CALLS, name_rows, strict=True):
-            crash(name, call, row, times)
+@pytest.mark.parametrize(
+    "cases", [SOME_CRASHES, pytest.param(ALL_CRASHES, marks=pytest.mark.slow)], ids=len
+)
+def test_crashes(cases, capfd):
+    before, failures = holdings(), []
+    for (name, call), row in zip(cases, itertools.cycle(range(NUM_ENVS)), strict=False):
+        failure = Failure(constructors(row, name, call))
+        failure.check_place(row, call)
+        error, expected = failure.error, CRASHES[name][1]
+        if isinstance(expected, str):
+            assert isinstance(error, EnvironmentRaisedError) and error.type_name == expected, error
+            assert len(error.args[0]) < 2 * MAX_MESSAGE_LENGTH
+            str(error).encode()
+        else:
+            assert type(error) is WorkerDiedError and error.exit_code in expected, error
+        failures.append((failure.seconds if failure.pids else 0.0, failure.close_seconds))
+    del failure, error  # Its traceback keeps the batch.
     assert not holdings().more_than(before)
+    seconds, close_seconds = map(max, zip(*failures, strict=True))
     record(
         "crash faults in BatchEnv",
-        cases=len(names) * len(CALLS),
-        faults=len(names),
+        cases=len(cases),
+        faults=len({name for name, _ in cases}),
         hangs=0,
-        seconds_until_error=round(times.longest["failure"], 2),
-        seconds_to_close=round(times.longest["close"], 2),
+        seconds_until_error=round(seconds, 2),
+        seconds_to_close=round(close_seconds, 2),
     )
-
-
-def test_some_crashes(capfd):
-    times, before = Times(), holdings()
-    for row, (name, call) in enumerate(zip(SHORT_CRASHES, CALLS, strict=True)):
-        crash(name, call, row, times)
-    assert not holdings().more_than(before)
-
-
-@pytest.mark.slow
-def test_all_crashes(capfd):
-    run_crashes(tuple(CRASHES))
 
 
 class Telling(TroubledEnv):
@@ -169,11 +155,11 @@ class Telling(TroubledEnv):
         def __setstate__(self, state):
             raise LookupError("it was made elsewhere")
 
-    def __init__(self, kind="", large=1):
+    def __init__(self, kind=""):
         super().__init__()
         from agents.workers import worker
 
-        worker.MAX_INFOS_BYTES //= large  # In the worker's process.
+        worker.MAX_INFOS_BYTES = 1000  # In the worker's process.
         values = {
             "large": lambda: bytes(worker.MAX_INFOS_BYTES + 1),
             "exits": Telling.Exiting,
@@ -191,20 +177,13 @@ class Telling(TroubledEnv):
         return observ, reward, True, truncated, self._info
 
 
-@pytest.mark.parametrize(
-    ("kind", "large"),
-    [
-        ("large", 10**6),
-        pytest.param("large", 1, marks=pytest.mark.slow),
-        ("dies", 1),
-        ("refuses", 1),
-    ],
-)
-def test_an_info_that_does_not_arrive_names_its_environment(kind, large):
-    makers = [TroubledEnv] * 3 + [functools.partial(Telling, kind, large)] + [TroubledEnv] * 2
-    error, pids, where = fail(makers, Times())
-    assert (error.env_index, error.step, where) == (3, 1, "step")
-    assert error.pid == pids[1] and error.others == ()
+@pytest.mark.parametrize("kind", ["large", "dies", "refuses"])
+def test_an_info_that_does_not_arrive_names_its_environment(kind):
+    makers = [TroubledEnv] * 3 + [functools.partial(Telling, kind)] + [TroubledEnv] * 2
+    failure = Failure(makers)
+    error = failure.error
+    assert (error.env_index, error.step, failure.call) == (3, 1, "step")
+    assert error.pid == failure.pids[1] and error.others == ()
     if kind == "dies":
         assert error.exit_code == 5
     elif kind == "large":
@@ -214,22 +193,15 @@ def test_an_info_that_does_not_arrive_names_its_environment(kind, large):
         assert error.type_name == "LookupError" and "__setstate__" in error.traceback_text
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("exits", "<Telling.Exiting>"),
-        ("generates", "<generator object"),
-        ("tells", Telling.Exiting),
-    ],
-)
-def test_a_value_of_an_info_that_cannot_be_pickled_is_its_description(kind, expected):
-    makers = [TroubledEnv, functools.partial(Telling, kind)]
+def test_a_value_of_an_info_that_cannot_be_pickled_is_its_description():
+    expected = ["<Telling.Exiting>", "<generator object", Telling.Exiting]
+    makers = [functools.partial(Telling, kind) for kind in ("exits", "generates", "tells")]
     with contextlib.closing(make_batch_env(makers, 1)) as batch:
         batch.reset(seed=0)
-        info = batch.step(ACTIONS[:2])[-1]["final_info"]
-    told = info["tell"][1]
-    assert told is expected or told.startswith(expected)
-    assert (info["before"][1], info["after"][1]) == (1, 2)
+        info = batch.step(ACTIONS[:3])[-1]["final_info"]
+    for told, description in zip(info["tell"], expected, strict=True):
+        assert told is description or told.startswith(description)
+    assert info["before"].tolist() == [1] * 3 and info["after"].tolist() == [2] * 3
 
 
 def hoard(keeps):
@@ -245,93 +217,65 @@ def hoard(keeps):
     return env
 
 
-@pytest.mark.parametrize("keeps", [True, False])
-def test_a_constructor_that_leaves_no_files_is_named(keeps):
-    makers = [TroubledEnv, functools.partial(hoard, keeps=keeps), TroubledEnv, TroubledEnv]
-    with pytest.raises(EnvironmentRaisedError, match="Too many open files") as caught:
-        make_batch_env(makers, 1)
-    assert caught.value.env_index == 1
+def test_a_constructor_that_leaves_no_files_is_named():
+    for keeps in (True, False):
+        makers = [TroubledEnv, functools.partial(hoard, keeps=keeps), TroubledEnv, TroubledEnv]
+        with pytest.raises(EnvironmentRaisedError, match="Too many open files") as caught:
+            make_batch_env(makers, 1)
+        assert caught.value.env_index == 1
 
 
-def test_an_environment_whose_infos_hold_objects_is_restarted():
-    makers = [TroubledEnv, functools.partial(Odd, "ValueError", at=1)]
-    with contextlib.closing(make_batch_env(makers, 1, restart_limit=1)) as batch:
-        batch.reset(seed=0)
-        with pytest.warns(UserWarning, match="Environment 1: restart number 1"):
-            batch.step(ACTIONS[:2])
-        assert batch.restarts.count == 1
-
-
-class Odd(TroubledEnv):
-    """Has an object in the infos of its resets."""
-
-    def reset(self, *, seed=None, options=None):
-        return super().reset(seed=seed)[0], {"object": object()}
-
-
-def run_hangs(names, calls=CALLS, timeout=2.0, start_timeout=3.0):
-    times, before = Times(), holdings()
-    late = 0.0
-    for index, name in enumerate(names):
-        for call in calls:
-            row = index % NUM_ENVS
-            start = time.monotonic()
-            makers = constructors(row, name, call)
-            error, pids, where = fail(
-                makers,
-                times,
-                timeout=timeout,
-                start_timeout=start_timeout if call == "constructor" else 60.0,
-                call_limit=timeout + LATE_SECONDS,
-            )
-            if call == "constructor":  # It closes the batch, too.
-                assert time.monotonic() - start <= start_timeout + LATE_SECONDS + CLOSE_SECONDS
-            else:
-                late = max(late, times.longest["failure"] / timeout - 1)
-            assert where == call and type(error) is WorkerTimeoutError
-            check_place(error, row, pids, where)
-    del error  # Its traceback keeps the batch.
+@pytest.mark.parametrize(
+    ("cases", "timeout"),
+    [
+        ([("holds the GIL", "step")], 1.0),
+        pytest.param(list(itertools.product(HANGS, CALLS)), 2.0, marks=pytest.mark.slow),
+    ],
+    ids=["some", "all"],
+)
+def test_hangs(cases, timeout, start_timeout=3.0):
+    before, late, close_seconds = holdings(), 0.0, 0.0
+    for (name, call), row in zip(cases, itertools.cycle(range(NUM_ENVS)), strict=False):
+        is_start = call == "constructor"
+        makers = constructors(row, name, call)
+        failure = Failure(makers, 2, timeout, start_timeout if is_start else 60.0)
+        assert type(failure.error) is WorkerTimeoutError
+        failure.check_place(row, call)
+        if is_start:  # It closes the batch as well.
+            assert failure.seconds < start_timeout + LATE_SECONDS + CLOSE_SECONDS
+        else:
+            assert failure.seconds < timeout + LATE_SECONDS
+            late = max(late, failure.seconds / timeout - 1)
+        close_seconds = max(close_seconds, failure.close_seconds)
+    del failure  # The traceback of its error keeps the batch.
     assert not holdings().more_than(before)
     record(
         "hang faults in BatchEnv",
-        cases=len(names) * len(calls),
-        faults=len(names),
+        cases=len(cases),
+        faults=len({name for name, _ in cases}),
         hangs=0,
         percent_over_the_deadline=round(100 * late, 1),
-        seconds_to_close=round(times.longest.get("close", 0), 2),
+        seconds_to_close=round(close_seconds, 2),
     )
 
 
-def test_an_environment_that_hangs():
-    run_hangs(["holds the GIL"], ["step"], timeout=1.0)
-
-
-@pytest.mark.slow
-def test_all_hangs():
-    run_hangs(tuple(HANGS))
-
-
-def run_hanging_together(name, num_envs, timeout=2.0):
-    times = Times()
-    makers = [functools.partial(TroubledEnv, name, "step", at=1)] * num_envs
-    error, pids, _ = fail(makers, times, num_envs, timeout, call_limit=1.1 * timeout)
-    assert {one.pid for one in (error, *error.others)} == set(pids)
-    assert {one.env_index for one in (error, *error.others)} == set(range(num_envs))
-    return times
-
-
-@pytest.mark.slow
-def test_eight_workers_that_hang_together():
-    timeout, late, close = 2.0, 0.0, 0.0
+@pytest.mark.slow  # tests/vector/test_exchange.py has a short one.
+def test_eight_workers_that_hang_together(num_envs=8, timeout=2.0):
+    late, close_seconds = 0.0, 0.0
     for name in HANGS:
-        longest = run_hanging_together(name, 8, timeout).longest
-        late = max(late, longest["failure"] / timeout - 1)
-        close = max(close, longest["close"])
+        makers = [functools.partial(TroubledEnv, name, "step", at=1)] * num_envs
+        failure = Failure(makers, num_envs, timeout)
+        errors = (failure.error, *failure.error.others)
+        assert {error.pid for error in errors} == set(failure.pids)
+        assert {error.env_index for error in errors} == set(range(num_envs))
+        assert failure.seconds < 1.1 * timeout
+        late = max(late, failure.seconds / timeout - 1)
+        close_seconds = max(close_seconds, failure.close_seconds)
     record(
         "8 workers that hang together",
         cases=len(HANGS),
         percent_over_the_deadline=round(100 * late, 1),
-        seconds_to_close=round(close, 2),
+        seconds_to_close=round(close_seconds, 2),
     )
 
 
@@ -359,20 +303,16 @@ def run_bad_data(processes):
     return len(kinds)
 
 
-def run_bad_constructors():
-    """Constructors that return what is no environment of the batch."""
+@pytest.mark.parametrize("processes", [[2], pytest.param([1, 2, 4], marks=pytest.mark.slow)])
+def test_bad_data(processes, capfd):
+    before = holdings()
+    cases = sum(map(run_bad_data, processes)) + len(BAD_CONSTRUCTORS)
     for index, make in enumerate(BAD_CONSTRUCTORS.values()):
         row = 1 + index % (NUM_ENVS - 1)  # The first one's spaces are those of the batch.
         makers = [TroubledEnv] * NUM_ENVS
         makers[row] = make
         with pytest.raises((EnvironmentFailure, ValueError), match=f"nvironment {row}"):
             make_batch_env(makers, 1)
-    return len(BAD_CONSTRUCTORS)
-
-
-def run_bad(processes):
-    before = holdings()
-    cases = sum(map(run_bad_data, processes)) + run_bad_constructors()
     assert not holdings().more_than(before)
     record(
         "bad data in BatchEnv",
@@ -380,12 +320,3 @@ def run_bad(processes):
         kinds=len({*BAD_STEPS, *BAD_RESETS, *BAD_CONSTRUCTORS}),
         returned=0,
     )
-
-
-def test_bad_data_of_several_environments_in_a_process(capfd):
-    run_bad([2])
-
-
-@pytest.mark.slow
-def test_bad_data(capfd):
-    run_bad([1, 2, NUM_ENVS])

@@ -91,8 +91,9 @@ def run_on(disk_folder, seed):
     return failed
 
 
-def run(seeds, disk_folder):
-    failed = [run_on(disk_folder, seed) for seed in seeds]
+@pytest.mark.slow  # tests/runs has full disks under each kind of file.
+def test_a_full_disk_loses_nothing(small_disk):  # noqa: F811
+    failed = [run_on(small_disk, seed) for seed in range(1, 6)]
     saves, appends = (sum(counts) for counts in zip(*failed, strict=True))
     record(
         "full disk at checkpoints, events, metrics and while resuming",
@@ -103,13 +104,3 @@ def run(seeds, disk_folder):
         lost=0,
     )
     assert saves and appends
-
-
-@pytest.mark.slow  # tests/runs has full disks under each kind of file.
-def test_a_full_disk_loses_nothing(small_disk):  # noqa: F811
-    run([0], small_disk)
-
-
-@pytest.mark.slow
-def test_a_full_disk_loses_nothing_with_several_seeds(small_disk):  # noqa: F811
-    run([1, 2, 3, 4, 5], small_disk)

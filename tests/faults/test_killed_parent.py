@@ -5,15 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
-
-import agents
-from tests.faults.figures import record
+from tests.faults.commands import ROOT
+from tests.faults.figures import few_and_many, record
 from tests.faults.processes import still_running
 
-ROOT = Path(agents.__file__).parents[1]
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 SECONDS = 2.0
 
@@ -53,28 +49,19 @@ def kill_a_parent(process, signum):
     return left, seconds
 
 
-def run(count, signals):
+@few_and_many("count", 1, 50)
+def test_killed_parents(count):
     left, longest = [], 0.0
     with launcher() as process:
-        for signum in signals:
-            for _ in range(count):
-                remaining, seconds = kill_a_parent(process, signum)
-                left += remaining
-                longest = max(longest, seconds)
+        for signum in count * SIGNALS:
+            remaining, seconds = kill_a_parent(process, signum)
+            left += remaining
+            longest = max(longest, seconds)
     record(
         "parent killed, workers idle, asleep, holding the GIL, with grandchildren",
-        kills=count * len(signals),
-        signals=", ".join(signum.name for signum in signals),
+        kills=count * len(SIGNALS),
+        signals=", ".join(signum.name for signum in SIGNALS),
         left=len(left),
         longest_seconds=round(longest, 2),
     )
     assert left == []
-
-
-def test_a_killed_parent():
-    run(1, (signal.SIGKILL, signal.SIGINT))
-
-
-@pytest.mark.slow
-def test_many_killed_parents():
-    run(50, SIGNALS)

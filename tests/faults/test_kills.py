@@ -13,7 +13,7 @@ import pytest
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
 from tests.faults.commands import ROOT, Command, kill, processes_with
-from tests.faults.figures import record
+from tests.faults.figures import few_and_many, record
 from tests.faults.plain_runs import INTERVAL
 from tests.scripts.runs import events
 
@@ -42,9 +42,10 @@ def left_over(run):
     return found
 
 
-def kill_savers(count, folder):
-    """Kills processes that do nothing but save, each of which resumes from the one before."""
-    run = RunDirectory(folder / "20260131T120000-default")
+@few_and_many("count", 4, 100)
+def test_processes_killed_while_they_save_resume(count, tmp_path):
+    """Each resumes from the one before."""
+    run = RunDirectory(tmp_path / "20260131T120000-default")
     draw, saved, in_save, with_remains, lost = random.Random(0), 0, 0, 0, []
     for case in range(count + 1):
         remains = left_over(run) if case else set()
@@ -90,15 +91,6 @@ def kill_savers(count, folder):
     )
 
 
-def test_processes_killed_while_they_save_resume(tmp_path):
-    kill_savers(4, tmp_path)
-
-
-@pytest.mark.slow
-def test_100_processes_killed_while_they_save_resume(tmp_path):
-    kill_savers(100, tmp_path)
-
-
 # Trainings.
 
 STEPS = 50  # Of an iteration and of an interval of checkpoints.
@@ -110,15 +102,17 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-def kill_trainings(count, folder):
-    """Kills a training with worker processes `count` times; each resumes from the one before."""
+@pytest.mark.slow
+def test_killed_trainings_resume(tmp_path):
+    """Trainings with worker processes; each resumes from the one before."""
+    count = 100
     draw, run, last, trained, in_save, lost = random.Random(0), None, 0, 0, 0, []
     for case in range(count + 1):
         arguments = ["--logdir=logs", *SETTINGS]
         if run:
             arguments = ["--logdir=logs", f"--timestamp={run.timestamp}"]
             remains = left_over(run)
-        with Command(folder, *arguments) as command:
+        with Command(tmp_path, *arguments) as command:
             command.wait_for_line("Training in")
             if run:
                 command.wait_for_line("Resuming")
@@ -127,7 +121,7 @@ def kill_trainings(count, folder):
                 lost.append(trained - step)
                 assert not remains & left_over(run)
             else:
-                [path] = (folder / "logs").iterdir()
+                [path] = (tmp_path / "logs").iterdir()
                 run, step = RunDirectory(path), 0
             if case == count:
                 break
@@ -144,7 +138,7 @@ def kill_trainings(count, folder):
         last = max(int(name[5:-4]) for name in files)
         trained = max(row["step"] for row in read_metrics(run.metrics_file))
         deadline = time.monotonic() + 2
-        while left := processes_with(folder):
+        while left := processes_with(tmp_path):
             assert time.monotonic() < deadline, left
             time.sleep(0.05)
     steps = [row["step"] for row in read_metrics(run.metrics_file) if "losses/policy" in row]
@@ -162,8 +156,3 @@ def kill_trainings(count, folder):
         left_over=0,
     )
     assert max(lost) <= STEPS
-
-
-@pytest.mark.slow
-def test_100_killed_trainings_resume(tmp_path):
-    kill_trainings(100, tmp_path)

@@ -67,7 +67,10 @@ def measure(action, count, warm_up, rounds):
     return holdings().more_than(before), rounds * min(np.diff(sizes))
 
 
-def run(count, warm_up, rounds):
+@pytest.mark.parametrize(
+    ("count", "warm_up", "rounds"), [(2, 2, 2), pytest.param(300, 20, 1, marks=pytest.mark.slow)]
+)
+def test_cycles_leave_nothing_behind(count, warm_up, rounds):
     measured = {
         "create, step, close": measure(cycle, count, warm_up, rounds),
         "with a crash": measure(crash, count, warm_up, rounds),
@@ -83,12 +86,3 @@ def run(count, warm_up, rounds):
     for name, (more, size) in measured.items():
         assert not more, (name, more)
         assert size <= MEGABYTES * 2**20, (name, size)
-
-
-def test_some_cycles():
-    run(count=3, warm_up=2, rounds=3)
-
-
-@pytest.mark.slow
-def test_many_cycles():
-    run(count=300, warm_up=20, rounds=1)

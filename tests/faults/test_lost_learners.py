@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import re
 import signal
 import time
@@ -12,15 +13,25 @@ import pytest
 from agents.errors import LEARNER_LOST
 from tests.distributed.namespaces import Namespaces, why_unusable
 from tests.faults.figures import record
-from tests.faults.lost_learners import FAULTS, LIMIT, Learners, differences, finish, run_faults
-from tests.runs.conftest import small_disk  # noqa: F401 - A fixture.
+from tests.faults.lost_learners import LIMIT, Learners
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 TINY = [
     "--config=pendulum", "--env-backend=tf", "--num-envs=2", "--rollout-length=50",
     "--minibatch-size=50", "--epochs=1", "--layers=4", "--eval-episodes=1",
-    "--learning-rate-schedule=constant", "--log-interval=1000", "--checkpoint-interval=1000",
+    "--learning-rate-schedule=constant", "--log-interval=400", "--checkpoint-interval=400",
     "--eval-interval=1000000000", "--histogram-interval=0",
+]  # fmt: skip
+
+# A run that is disturbed at moments of each kind.
+START_TIMEOUT = 25
+MOMENTS = ("start", "training", "evaluation", "checkpoint")
+INTERVAL, EVALUATION = 8000, 24_000  # Environment steps.
+LONG = [
+    "--config=pendulum", "--num-envs=4", "--rollout-length=500", "--minibatch-size=250",
+    "--epochs=4", "--layers=300,300", "--eval-episodes=40", "--learning-rate-schedule=constant",
+    "--log-interval=2000", f"--checkpoint-interval={INTERVAL}", f"--eval-interval={EVALUATION}",
+    "--histogram-interval=0", "--num-processes=1",
 ]  # fmt: skip
 
 # Its steps do nothing, until a file of the learner's folder says what they do.
@@ -60,9 +71,11 @@ def start(tmp_path):
     """Makes learners on this machine, or on machines of their own, and ends all at the end."""
     with contextlib.ExitStack() as stack:
 
-        def make(where="loopback", settings=TINY, count=2):
-            machines = stack.enter_context(Namespaces(count)) if where == "machines" else None
-            learners = Learners(tmp_path, machines, settings)
+        def make(where="loopback", settings=TINY, name="learners"):
+            machines = stack.enter_context(Namespaces(2)) if where == "machines" else None
+            folder = tmp_path / name
+            folder.mkdir()
+            learners = Learners(folder, machines, settings)
             stack.callback(learners.close)
             return learners
 
@@ -85,7 +98,7 @@ def ends(learners, seconds=LIMIT):
 # Faults.
 
 
-def test_a_killed_learner_is_started_again(start, tmp_path):
+def test_a_killed_learner_is_started_again(start):
     learners = start()
     learners.start("--restarts=1")
     train_a_while(learners)
@@ -103,30 +116,104 @@ def test_a_killed_learner_is_started_again(start, tmp_path):
     assert f"To resume from step {last:,}: " in printed and printed.rstrip().endswith(
         "--learners=2"
     )
-    (tmp_path / "undisturbed").mkdir()
-    reference = Learners(tmp_path / "undisturbed", settings=TINY)
-    scheduled = last // 1000 * 1000
-    finish(reference, scheduled + 1000)
-    assert not differences(learners, reference, scheduled)
+    reference, scheduled = start(name="undisturbed"), last // 400 * 400
+    reference.finish(scheduled + 400)
+    assert not learners.differences(reference, scheduled)
+
+
+def wait_for_moment(learners, moment, draw):
+    """Waits until a run is at a random moment of a kind."""
+    if moment == "start":
+        time.sleep(draw.uniform(0.3, 8))
+        return
+
+    def last_step():
+        return max((row["step"] for row in learners.rows()), default=0)
+
+    def is_evaluating():
+        rows, step = learners.rows(), last_step()
+        is_done = any("eval/return_mean" in row for row in rows if row["step"] == step)
+        return step and step % EVALUATION == 0 and not is_done
+
+    # At least one more checkpoint, so that a chain goes on.
+    first = last_step() + INTERVAL
+    learners.wait_for(lambda: last_step() > first)
+    if moment == "training":
+        time.sleep(draw.uniform(0, 1.5))
+    elif moment == "evaluation":
+        learners.wait_for(is_evaluating)
+        time.sleep(draw.uniform(0, 0.1))
+    else:
+        learners.wait_for(lambda: list(learners.run.checkpoints.glob("step-*.unfinished")))
+
+
+def strike(learners, fault, rank, moment, draw):
+    """Starts or resumes a run, lets a fault happen to a learner, and waits for the end.
+
+    Returns:
+      Seconds until the last process has ended, and what is not as it should be.
+    """
+    learners.start(f"--start-timeout={START_TIMEOUT}")
+    try:
+        wait_for_moment(learners, moment, draw)
+        pid = learners.wait_for(lambda: learners.learner(rank))
+        if fault == "cut off":
+            learners.machines.cut_off(rank)
+        else:
+            os.kill(pid, {"kill": signal.SIGKILL, "hang": signal.SIGSTOP}[fault])
+        seconds, left = learners.wait_for_end()
+        problems = [f"{len(left)} processes are left"] if left else []
+    finally:
+        learners.close()
+        if fault == "cut off":
+            learners.machines.reconnect(rank)
+    # Until all have joined, the others wait for one that is started again.
+    if seconds > LIMIT + (START_TIMEOUT if moment == "start" else 0):
+        problems.append(f"it took {seconds:.0f} s")
+    for index, command in enumerate(learners.commands):
+        text = learners.console(index)
+        lines = [line for line in text.splitlines() if "error:" in line]
+        if command.returncode not in {LEARNER_LOST, *([2] if moment == "start" else [])}:
+            problems.append(f"exit code {command.returncode} of command {index}")
+        if "Traceback" in text or len(lines) != 1:
+            problems.append(f"console {index}: {text[-2000:]}")
+        elif not (learners.machines and index == rank):
+            if f"learner {rank}" not in lines[0] and "the chief" not in lines[0]:
+                problems.append(f"named another: {lines[0]}")
+    return seconds, problems
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("where", PLACES)
-def test_20_runs_that_have_lost_a_learner_resume(where, fault, tmp_path):
-    if where == "loopback" and fault == "cut off":
-        pytest.skip("the loopback interface has no end to be cut off at")
-    cases, differing = run_faults(tmp_path, fault, 20, where == "machines")
-    seconds = [case.seconds for case in cases]
+@pytest.mark.parametrize(("where", "fault"), [
+    ("loopback", "kill"), ("loopback", "hang"),
+    *(pytest.param("machines", fault, marks=needs_machines) for fault in ("kill", "hang", "cut off")),
+])  # fmt: skip
+def test_20_runs_that_have_lost_a_learner_resume(where, fault, start):
+    """Each resumes from the one before, and the last one equals a run that was never disturbed."""
+    # Environments in worker processes, and in the graph.
+    settings = [*LONG, *(["--env-backend=tf"] if where == "machines" else [])]
+    learners, reference = start(where, settings, "struck"), start(where, settings, "undisturbed")
+    draw, seconds, problems = random.Random(f"{fault} 0"), [], []
+    for number in range(20):
+        # The first is late enough that there is a checkpoint to resume from.
+        moment = MOMENTS[(number + 1) % len(MOMENTS)]
+        case = strike(learners, fault, draw.randrange(2), moment, draw)
+        seconds.append(case[0])
+        problems += case[1]
+    step = max(learners.checkpoints())
+    for num_learners in (1, 2):  # Nothing is broken.
+        learners.finish(max(learners.checkpoints()) + INTERVAL, num_learners=num_learners)
+    reference.finish(step + INTERVAL)
+    differing = learners.differences(reference, step)
     record(
         f"learners: {fault}, {where}",
-        cases=len(cases),
-        problems=sum(bool(case.problems) for case in cases),
+        cases=len(seconds),
+        problems=len(problems),
         median_seconds_to_last_end=round(float(np.median(seconds)), 1),
         most_seconds_to_last_end=round(max(seconds), 1),
         checkpoints_that_differ=len(differing),
     )
-    assert not [case for case in cases if case.problems] and not differing
+    assert not problems and not differing
 
 
 @pytest.mark.slow
@@ -167,12 +254,12 @@ def test_a_machine_that_comes_back_takes_part_again(start):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
-@pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("whom", ["chief", "group", "follower"])
-def test_a_signal_to_any_command_stops_all(whom, where, signum, start):
+@pytest.mark.parametrize(("where", "whom"), [
+    ("loopback", "chief"), ("loopback", "group"),
+    *(pytest.param("machines", whom, marks=needs_machines) for whom in ("chief", "group", "follower")),
+])  # fmt: skip
+def test_a_signal_to_any_command_stops_all(where, whom, signum, start):
     learners = start(where)
-    if whom == "follower" and where == "loopback":
-        pytest.skip("there is one command")
     learners.start()
     train_a_while(learners)
     command = learners.commands[-1 if whom == "follower" else 0]
@@ -192,7 +279,7 @@ def test_a_signal_to_any_command_stops_all(whom, where, signum, start):
 @pytest.mark.slow
 @pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
 def test_signals_stop_learners_that_start(seconds, where, signum, start):
     learners = start(where)
     learners.start("--start-timeout=20")
@@ -214,31 +301,11 @@ def test_signals_stop_learners_that_start(seconds, where, signum, start):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", PLACES)
-def test_a_second_signal_stops_at_once(where, start, tmp_path):
-    (tmp_path / "disturbed.py").write_text(MODULE)
-    learners = start(where, [*TINY, "--env=disturbed:DisturbedLearner-v0", "--env-backend=inline"])
-    (tmp_path / "now").touch()
-    variables = {rank: {"HANGS": str(tmp_path / "now")} for rank in (0, 1)}
-    os.environ.pop("HANGS", None)
-    learners.start("--start-timeout=60", variables=variables)
-    learners.wait_for(lambda: "Training in" in learners.console(0))
-    time.sleep(1)
-    start_time = time.monotonic()
-    for _ in range(2):
-        for command in learners.commands:
-            command.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
-    assert set(ends(learners)) == {143}, learners.consoles()
-    assert time.monotonic() - start_time < 60
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("whom", [0, -1])
-def test_learners_end_with_their_launcher(whom, where, start):
-    if whom and where == "loopback":
-        pytest.skip("there is one command")
+@pytest.mark.parametrize(("where", "whom"), [
+    ("loopback", 0),
+    *(pytest.param("machines", whom, marks=needs_machines) for whom in (0, 1)),
+])  # fmt: skip
+def test_learners_end_with_their_launcher(where, whom, start):
     learners = start(where)
     learners.start()
     train_a_while(learners)
@@ -253,88 +320,55 @@ def test_learners_end_with_their_launcher(whom, where, start):
 
 @pytest.mark.slow
 @needs_machines
-def test_the_same_learners_started_twice_are_refused(start, tmp_path):
+def test_the_same_learners_started_twice_are_refused(start):
     learners = start("machines")
     learners.start()
     train_a_while(learners)
-    again = Learners(tmp_path, learners.machines, TINY)
-    again._started = 1
+    again = Learners(learners.folder / "again", learners.machines, TINY)
+    again.folder.mkdir()
     again.start("--start-timeout=10")
-    try:
-        assert [command.wait(2 * LIMIT) for command in again.commands] == [2, 2]
-        for index in (0, 1):
-            assert "can't start TensorFlow's server" in again.console(index)
-            assert len(again.console(index).splitlines()) <= 3
-    finally:
-        for command in again.commands:
-            command.kill()
-    assert len(list(tmp_path.glob("logs/*"))) == 1
+    assert ends(again, 2 * LIMIT) == [2, 2]
+    for index in (0, 1):
+        assert "can't start TensorFlow's server" in again.console(index)
+        assert len(again.console(index).splitlines()) <= 3
+    assert not again.run
     train_a_while(learners)  # It does not notice.
     learners.commands[0].send_signal(signal.SIGINT)
     assert ends(learners) == [130, 130]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", PLACES)
-def test_a_full_disk_of_the_chief_stops_nobody(where, start, tmp_path, small_disk):  # noqa: F811
-    (tmp_path / "logs").symlink_to(small_disk)
-    learners = start(where)
-    learners.start()
-    train_a_while(learners)
-    with contextlib.suppress(OSError), (small_disk / "fill").open("wb", 0) as file:
-        while True:
-            file.write(bytes(1024))
-    learners.wait_for(lambda: "could not be saved" in learners.console(0))
-    (small_disk / "fill").unlink()
-    train_a_while(learners)
-    learners.commands[0].send_signal(signal.SIGINT)
-    assert set(ends(learners)) == {130}, learners.consoles()
-
-
-@pytest.mark.slow
 @needs_machines
-@pytest.mark.parametrize("backend", ["process", "inline"])
-def test_the_chief_tells_why_the_environment_of_another_has_failed(backend, start, tmp_path):
-    (tmp_path / "disturbed.py").write_text(MODULE)
+@pytest.mark.parametrize(
+    ("variable", "backend", "cause"),
+    [
+        ("RAISES", "process", "the simulator has crashed"),
+        ("RAISES", "inline", "the simulator has crashed"),
+        ("HANGS", "process", "did not"),
+    ],
+)
+def test_the_chief_tells_why_the_environment_of_another_has_failed(variable, backend, cause, start):
     environment = ["--env=disturbed:DisturbedLearner-v0", f"--env-backend={backend}"]
     learners = start("machines", [*TINY, *environment])
-    learners.start(variables={1: {"RAISES": str(tmp_path / "now")}})
+    (learners.folder / "disturbed.py").write_text(MODULE)
+    now = learners.folder / "now"
+    learners.start("--step-timeout=5", variables={1: {variable: str(now)}})
     train_a_while(learners)
-    (tmp_path / "now").touch()
+    now.touch()
     assert ends(learners) == [LEARNER_LOST, 1]
     [line] = [line for line in learners.console(0).splitlines() if line.startswith("error")]
-    address = learners.machines.addresses[1]
-    assert line.startswith(f"error: learner 1 on {address} failed: ")
-    assert "the simulator has crashed" in line
-    assert "the simulator has crashed" in learners.console(1)
+    assert line.startswith(f"error: learner 1 on {learners.machines.addresses[1]} failed: ")
+    assert cause in line and cause in learners.console(1)
 
 
 @pytest.mark.slow
-@needs_machines
-def test_the_chief_tells_that_the_environment_of_another_hangs(start, tmp_path):
-    (tmp_path / "disturbed.py").write_text(MODULE)
-    environment = ["--env=disturbed:DisturbedLearner-v0", "--env-backend=process"]
-    learners = start("machines", [*TINY, *environment])
-    learners.start("--step-timeout=5", variables={1: {"HANGS": str(tmp_path / "now")}})
-    train_a_while(learners)
-    (tmp_path / "now").touch()
-    assert ends(learners) == [LEARNER_LOST, 1]
-    address = learners.machines.addresses[1]
-    assert f"error: learner 1 on {address} failed: " in learners.console(0)
-    assert "did not" in learners.console(0)
-
-
-@pytest.mark.slow
-def test_20_starts_in_a_row_train(tmp_path):
+def test_20_starts_in_a_row_train(start):
     """Learners do not race with each other when they start."""
     seconds = []
     for number in range(20):
-        (tmp_path / str(number)).mkdir()
-        learners = Learners(
-            tmp_path / str(number), settings=[*TINY, "--num-envs=4", "--minibatch-size=100"]
-        )
+        learners = start(settings=[*TINY, "--num-envs=4", "--minibatch-size=100"], name=str(number))
         start_time = time.monotonic()
-        finish(learners, 400, num_learners=4)
+        learners.finish(400, num_learners=4)
         seconds.append(time.monotonic() - start_time)
     record(
         "starts of 4 learners in a row",

@@ -1,10 +1,10 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
+
 from tests.faults.figures import FILE, record
-from tests.faults.report import ASKED, ROOT, markdown, read
+from tests.faults.report import ASKED, main, markdown, read
 
 
 def lines_of(text, word):
@@ -44,22 +44,25 @@ def test_the_newest_figures_and_failures_are_shown():
     assert "tensorflow 2" in text and "Python 3" in text
 
 
-def test_the_command_runs_tests_and_keeps_earlier_figures(tmp_path):
+def test_the_command_runs_tests_and_keeps_earlier_figures(tmp_path, monkeypatch):
     path, table = tmp_path / "figures.jsonl", tmp_path / "faults.md"
     path.write_text(json.dumps(figures("soak", "test_soak.py::test_one", last_score=500)) + "\n")
-    options = [f"--markdown={table}", f"--figures={path}", "--", "-q", "-k", "newest_figures"]
-    result = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "faults.py"), *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stdout
+    monkeypatch.setenv(FILE, "")
+    commands = []
+
+    def run_tests(command, plugins):
+        commands.append(command)
+        report = pytest.TestReport(
+            "tests/faults/test_leaks.py::one", ("", 0, ""), {}, "passed", None, "call"
+        )
+        plugins[0].pytest_runtest_logreport(report)
+        return 1
+
+    monkeypatch.setattr(pytest, "main", run_tests)
+    assert main([f"--markdown={table}", f"--figures={path}", "--", "-k", "leaks"]) == 1
+    assert commands[0][-4:] == ["-m", "", "-k", "leaks"]  # Slow tests as well.
     _, entry = read(path)
-    assert entry["test"] == (
-        "tests/faults/test_report.py::test_the_newest_figures_and_failures_are_shown"
-    )
-    assert entry["outcome"] == "passed"
+    assert (entry["test"], entry["outcome"]) == ("tests/faults/test_leaks.py::one", "passed")
     [line] = lines_of(table.read_text(), "| soak |")
     assert "last score 500" in line
 

@@ -24,22 +24,15 @@ SMALL = (
 )
 LOOP = """
 for seed in $(seq {count}); do
-  {python} -W ignore -m agents.scripts.train --logdir=logs {settings} --steps={steps} --seed=$seed 2>stderr-$seed &
+  {python} -W ignore -m agents.scripts.train --logdir=logs {settings} --steps=64 --seed=$seed 2>stderr-$seed &
 done
 wait
 """
 
 
-def wait_until(condition, seconds=300):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def run_loop(folder, count, steps=64, to_the_end=False):
+def run_loop(folder, count, to_the_end):
     """Starts `count` runs in one shell loop; returns their folders."""
-    script = LOOP.format(count=count, python=sys.executable, settings=SMALL, steps=steps)
+    script = LOOP.format(count=count, python=sys.executable, settings=SMALL)
     shell = subprocess.Popen(
         ["sh", "-c", script],
         cwd=folder,
@@ -47,12 +40,13 @@ def run_loop(folder, count, steps=64, to_the_end=False):
         start_new_session=True,
         stdout=subprocess.DEVNULL,
     )
-    logs = folder / "logs"
+    logs, deadline = folder / "logs", time.monotonic() + 600
     try:
         if to_the_end:
             assert shell.wait(600) == 0
-        else:
-            wait_until(lambda: len(list(logs.glob("*/config.yaml"))) == count)
+        while len(list(logs.glob("*/config.yaml"))) < count:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
     finally:
         if shell.poll() is None:
             os.killpg(shell.pid, signal.SIGKILL)
@@ -60,49 +54,37 @@ def run_loop(folder, count, steps=64, to_the_end=False):
     return [RunDirectory.of(path) for path in sorted(logs.iterdir())]
 
 
-def check_runs(folder, runs, count, to_the_end):
-    """Checks that each folder belongs to one of the processes, and to nothing else."""
-    assert len(runs) == count
-    assert {run.load_config().seed for run in runs} == set(range(1, count + 1))
-    for run in runs:
-        seed = run.load_config().seed
-        line = (folder / f"stderr-{seed}").read_text()
-        # The process of a seed says where it trains, once it has made its environments.
-        assert f"Training in {run.path.absolute()};" in line
-        assert run.lock_file.read_text().startswith("process ")
-        names = {path.name for path in run.path.iterdir()}
-        files = {"config.yaml", "spaces.json", "command.txt", "lock", "metrics.jsonl"}
-        hyperparameters = {path.name for path in run.path.glob("events.out.tfevents.*")}
-        assert names <= files | hyperparameters | {"checkpoints", "train", "eval"}
-        assert len(hyperparameters) <= 1
-        if to_the_end:
-            assert [row["step"] for row in read_metrics(run.metrics_file)] == [64, 64]
-            assert run.checkpoint("last").name == "step-64"
-            assert len(list(run.train_events.iterdir())) == 1
+def check_run(folder, run, to_the_end):
+    """Checks that a folder belongs to one of the processes, and to nothing else."""
+    # The process of a seed says where it trains, once it has made its environments.
+    line = (folder / f"stderr-{run.load_config().seed}").read_text()
+    assert f"Training in {run.path.absolute()};" in line
+    assert run.lock_file.read_text().startswith("process ")
+    names = {path.name for path in run.path.iterdir()}
+    files = {"config.yaml", "spaces.json", "command.txt", "lock", "metrics.jsonl"}
+    hyperparameters = {path.name for path in run.path.glob("events.out.tfevents.*")}
+    assert names <= files | hyperparameters | {"checkpoints", "train", "eval"}
+    assert len(hyperparameters) <= 1
+    if to_the_end:
+        assert [row["step"] for row in read_metrics(run.metrics_file)] == [64, 64]
+        assert run.checkpoint("last").name == "step-64"
+        assert len(list(run.train_events.iterdir())) == 1
 
 
-def run_loops(rounds, count, folder, finished_rounds=0):
-    """Starts `count` runs at once, `rounds` times; records the number of folders."""
+@pytest.mark.slow  # tests/runs/test_run_directory.py has a short one.
+def test_160_runs_of_shell_loops_have_folders_of_their_own(tmp_path, rounds=20, count=8):
     folders = 0
     for number in range(rounds):
-        place = folder / str(number)
+        place = tmp_path / str(number)
         place.mkdir()
-        to_the_end = number < finished_rounds
-        runs = run_loop(place, count, to_the_end=to_the_end)
-        check_runs(place, runs, count, to_the_end)
+        runs = run_loop(place, count, to_the_end=number == 0)
+        assert {run.load_config().seed for run in runs} == set(range(1, count + 1))
+        for run in runs:
+            check_run(place, run, to_the_end=number == 0)
         folders += len({run.path for run in runs})
         shutil.rmtree(place)
     record("runs started in one shell loop", rounds=rounds, runs=rounds * count, folders=folders)
     assert folders == rounds * count
-
-
-def test_runs_of_a_shell_loop_have_folders_of_their_own(tmp_path):
-    run_loops(1, 3, tmp_path)
-
-
-@pytest.mark.slow
-def test_160_runs_of_shell_loops_have_folders_of_their_own(tmp_path):
-    run_loops(20, 8, tmp_path, finished_rounds=1)
 
 
 HOLD = (
@@ -119,9 +101,9 @@ MAIN_SECONDS = (
 )
 
 
-def run_refused(count, folder):
-    """Starts a run `count` times that is being trained."""
-    run = RunDirectory(folder / "logs" / "20260131T120000-default")
+@pytest.mark.slow  # tests/runs/test_run_lock.py has short ones.
+def test_a_run_that_is_being_trained_is_refused_20_times(tmp_path, count=20):
+    run = RunDirectory(tmp_path / "logs" / "20260131T120000-default")
     run.prepare(load_config("default"))
     (run.path / "notes").write_text("kept")
     owner = subprocess.Popen(
@@ -142,7 +124,7 @@ def run_refused(count, folder):
                     "--logdir=logs",
                     f"--timestamp={run.timestamp}",
                 ],
-                cwd=folder,
+                cwd=tmp_path,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 capture_output=True,
                 text=True,
@@ -165,17 +147,8 @@ def run_refused(count, folder):
         most_seconds=round(max(seconds), 2),
         most_processor_seconds=round(max(cpu), 2),
     )
-    # Others that use the machine, too, prolong the time that passes.
+    # Others that use the machine prolong the time that passes.
     assert statistics.median(cpu) < 1
-
-
-def test_a_run_that_is_being_trained_is_refused(tmp_path):
-    run_refused(1, tmp_path)
-
-
-@pytest.mark.slow
-def test_a_run_that_is_being_trained_is_refused_20_times(tmp_path):
-    run_refused(20, tmp_path)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from agents.errors import EnvironmentFailure, WorkerTimeoutError
 from agents.vector.process_batch import make_batch_env
-from tests.faults.figures import record
+from tests.faults.figures import few_and_many, record
 
 NUM_ENVS, TIMEOUT, STALL_SECONDS, PERCENT = 4, 0.05, 0.1, 1
 NONCES = spaces.Box(-1, 2**53, (), np.float64)
@@ -39,16 +39,11 @@ class EchoEnv(gymnasium.Env):
         return np.abs(action), float(self._steps), False, False, {}
 
 
-class Counts:
-    """What a harness counts: steps with results, steps that timed out, and wrong results."""
-
-    def __init__(self):
-        self.steps = self.timeouts = self.stale = 0
-
-
-def run(count, restarts):
-    """Steps a batch `count` times; the actions are nonces, 1 % of which stall."""
-    rng, counts = np.random.default_rng(3), Counts()
+@few_and_many("count", 50, 10_000)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_late_replies_are_never_taken_for_later_ones(count, restarts):
+    """The actions are nonces, 1 % of which stall."""
+    rng, timeouts, stale = np.random.default_rng(3), 0, 0
     limit = 10**9 if restarts else 0
     batch = make_batch_env([EchoEnv] * NUM_ENVS, NUM_ENVS, TIMEOUT, restart_limit=limit)
     with contextlib.closing(batch), warnings.catch_warnings():
@@ -61,7 +56,7 @@ def run(count, restarts):
             try:
                 after, reward, _, truncated, infos = batch.step(np.where(stalls, -nonces, nonces))
             except WorkerTimeoutError:
-                counts.timeouts += 1
+                timeouts += 1
                 observ, episode_steps[:] = _reset(batch), 0
                 continue
             restarted = infos.get("restarted", np.zeros(NUM_ENVS, bool))  # [B]
@@ -72,18 +67,17 @@ def run(count, restarts):
             if restarted.any():
                 for row in np.flatnonzero(restarted):
                     wrong[row] |= infos["final_obs"][row] != observ[row]
-            counts.stale += int(wrong.sum())
-            counts.steps += 1
-            counts.timeouts += int(restarted.any())
+            stale += int(wrong.sum())
+            timeouts += int(restarted.any())
             observ = after
-    assert counts.stale == 0
-    assert counts.timeouts >= count * PERCENT / 100 * NUM_ENVS / 2
+    assert stale == 0
+    assert timeouts >= count * PERCENT / 100 * NUM_ENVS / 2
     name = "with restarts" if restarts else "without restarts"
     record(
         f"steps with 1 % stalls, {name}",
         steps=count,
-        timeouts=counts.timeouts,
-        stale=counts.stale,
+        timeouts=timeouts,
+        stale=stale,
     )
 
 
@@ -98,14 +92,3 @@ def _reset(batch):
             assert time.monotonic() < deadline
     np.testing.assert_array_equal(observ, np.full(NUM_ENVS, -1.0))
     return observ
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-def test_some_stalls(restarts):
-    run(100, restarts)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("restarts", [False, True])
-def test_many_stalls(restarts):
-    run(10_000, restarts)

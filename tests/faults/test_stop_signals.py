@@ -159,50 +159,32 @@ def stop(folder, situation, signum, draw):
     return run, late, seconds
 
 
-def check_resumes(folder, run):
-    """Resumes a run with the command, from the step that it was stopped at."""
-    step = int(run.checkpoint("last").name.removeprefix("step-"))
-    arguments = ["--logdir=logs", f"--timestamp={run.timestamp}"]
-    with Command(folder, *arguments, paths=[folder]) as command:
-        command.wait_for_line(f"from step {step:,}")
-
-
-def run(situation, count, folder):
-    """Stops `count` trainings, by both signals in turn; resumes the first."""
+@pytest.mark.timing
+@pytest.mark.slow  # tests/scripts/test_train_signals.py has short ones.
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
+def test_20_trainings_are_stopped_by_signals(situation, tmp_path):
+    """By both signals in turn; the first one is resumed."""
     late, seconds = [], []
-    for case in range(count):
-        stopped, *times = stop(
-            folder / str(case), situation, SIGNALS[case % 2], random.Random(case)
-        )
+    for case in range(20):
+        folder = tmp_path / str(case)
+        stopped, *times = stop(folder, situation, SIGNALS[case % 2], random.Random(case))
         late.append(times[0])
         seconds.append(times[1])
         if case == 0:
-            check_resumes(folder / "0", stopped)
+            step = int(stopped.checkpoint("last").name.removeprefix("step-"))
+            arguments = ["--logdir=logs", f"--timestamp={stopped.timestamp}"]
+            with Command(folder, *arguments, paths=[folder]) as command:
+                command.wait_for_line(f"from step {step:,}")
     record(
         f"SIGINT and SIGTERM in {situation.name}",
-        cases=count,
-        final_checkpoints=count,
+        cases=len(late),
+        final_checkpoints=len(late),
         median_seconds_to_checkpoint=round(statistics.median(late), 2),
         most_seconds_to_checkpoint=round(max(late), 2),
         median_seconds_to_exit=round(statistics.median(seconds), 2),
         most_seconds_to_exit=round(max(seconds), 2),
     )
-    return statistics.median(late), statistics.median(seconds)
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-def test_hung_environments_are_stopped_by_a_signal(tmp_path):
-    """The other situations are slow; tests/scripts/test_train_signals.py has short ones, too."""
-    late, seconds = run(HungEnvironments, 1, tmp_path)
-    assert late < 20 and seconds < 60  # A tenth of a second and one on an idle machine.
-
-
-@pytest.mark.timing
-@pytest.mark.slow
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
-def test_20_trainings_are_stopped_by_signals(situation, tmp_path):
-    late, seconds = run(situation, 20, tmp_path)
-    # Half a second and the rest of a graph call. Machines that do other work, too, take longer.
-    assert late < 7.5 + 30 * (situation is GraphCall)
-    assert seconds < 25 + 30 * (situation is GraphCall)  # With saving and the end of TensorFlow.
+    # Half a second and the rest of a graph call. Machines that do other work take longer.
+    is_long = situation is GraphCall
+    assert statistics.median(late) < 7.5 + 30 * is_long
+    assert statistics.median(seconds) < 25 + 30 * is_long  # With saving and the end of TensorFlow.

@@ -1,19 +1,14 @@
 """Faults of environments in the command that trains: few lines that name the environment, exit code 1."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-import agents
+from tests.faults.commands import Command
 from tests.faults.figures import record
 
-ROOT = Path(agents.__file__).parents[1]
 MAX_LINES = 12
 ROLLOUT = 25
 SETTINGS = [
@@ -47,24 +42,11 @@ def run_command(fault, call, at, words, folder):
     folder.mkdir()
     kwargs = {"fault": fault, "call": call, "at": at, "once": str(folder / "once")}
     start = time.monotonic()
-    process = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "agents.scripts.train",
-            *SETTINGS,
-            f"--env-kwargs={json.dumps(kwargs)}",
-        ],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    seconds = time.monotonic() - start
-    printed = process.stderr + process.stdout
+    with Command(folder, *SETTINGS, f"--env-kwargs={json.dumps(kwargs)}") as command:
+        code = command.wait(600)
+    seconds, printed = time.monotonic() - start, command.printed()
     lines = printed.splitlines()
-    assert process.returncode == 1, printed
+    assert code == 1, printed
     assert re.search(words, printed), printed
     assert re.search(r"environment [0-3]\b.*process [0-9]+.*step [0-9]+", printed), printed
     assert len(lines) <= MAX_LINES, printed
@@ -74,21 +56,13 @@ def run_command(fault, call, at, words, folder):
     return len(lines), seconds
 
 
-def run(faults, folder):
-    counted = [run_command(*fault, folder / str(index)) for index, fault in enumerate(faults)]
+@pytest.mark.slow  # tests/scripts/test_train_command.py has a short one.
+def test_faults_of_all_calls(tmp_path):
+    counted = [run_command(*fault, tmp_path / str(index)) for index, fault in enumerate(FAULTS)]
     record(
         "faults of environments in train",
-        cases=len(faults),
+        cases=len(FAULTS),
         hangs=0,
         most_lines=max(lines for lines, _ in counted),
         longest_seconds=round(max(seconds for _, seconds in counted), 1),
     )
-
-
-def test_a_fault_of_a_constructor(tmp_path):
-    run(FAULTS[:1], tmp_path)
-
-
-@pytest.mark.slow
-def test_faults_of_all_calls(tmp_path):
-    run(FAULTS, tmp_path)

@@ -117,36 +117,14 @@ def test_replies_of_any_length_arrive_with_their_status(length):
         assert parent.wait_reply(1, deadline=after(10)) == (2, data)
 
 
-def test_a_short_reply_is_there_with_the_count_and_replaces_the_one_before():
-    with pair() as (parent, worker):
-        worker.reply(1, 1, b"longer")
-        worker.reply(2, 0, b"short")
-        worker._messages.close()
-        assert parent.wait_reply(2, deadline=after(0)) == (0, b"short")
-
-
-def test_a_length_beyond_the_room_of_short_replies_reads_nothing_else():
-    with pair() as (parent, worker):
-        worker.reply(1, 1, b"data")
-        worker.words[channels.LENGTH] = 2**62
-        status, data = parent.wait_reply(1, deadline=after(0))
-        assert status == 1 and data[:4] == b"data" and len(data) == ROOM
-
-
-def test_waiting_for_a_count_times_out_until_it_is_set():
+def test_waiting_for_a_count_times_out_until_it_is_set_or_exceeded():
     with pair() as (parent, worker):
         start = time.monotonic()
         with pytest.raises(TimeoutError):
             parent.wait_count(1, deadline=after(0.1))
         assert time.monotonic() - start >= 0.1
-        worker.set_count(1)
+        worker.set_count(2)
         parent.wait_count(1, deadline=after(0.1))
-
-
-def test_a_higher_count_ends_the_wait():
-    with pair() as (parent, worker):
-        parent.set_count(2)
-        worker.wait_count(1, deadline=after(0))
 
 
 @pytest.mark.timing
@@ -278,12 +256,6 @@ def test_descriptors_arrive_with_their_message_and_are_closed_with_a_discarded_o
         os.close(descriptor)
 
 
-def test_closing_again_does_nothing():
-    with pair() as (parent, _):
-        parent.close()
-        parent.close()
-
-
 # Several channels.
 
 
@@ -312,19 +284,6 @@ def test_waits_for_the_first_of_several_workers():
             threading.Timer(0.05, channels[index][1].set_count, [1]).start()
             assert wait_for(channels, len(expected)) == expected
         assert not any(parent.words[index] for parent, _ in channels for index in (2, 3))
-
-
-@pytest.mark.timing
-def test_a_lost_ring_costs_milliseconds():
-    with pairs(2) as channels:
-        worker = channels[1][1]
-        # Without a ring: as if the worker had read the flag just before it was set.
-        threading.Timer(0.05, worker.words.__setitem__, [1, 1]).start()
-        if not worker._is_ordered:
-            pytest.skip("Every turn rings there.")
-        start = time.monotonic()
-        assert wait_for(channels, 1) == [1]
-        assert time.monotonic() - start < 20
 
 
 def test_a_side_that_is_gone_does_not_end_the_wait_for_others_and_costs_no_time():

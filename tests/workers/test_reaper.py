@@ -14,6 +14,7 @@ import pytest
 
 import agents
 from agents.workers.external_process import ExternalProcess
+from tests.faults.commands import processes_with
 from tests.faults.processes import still_running
 from tests.faulty_toys import CommandedEnv
 from tests.workers.families import KINDS, parent_of
@@ -27,21 +28,10 @@ ROOT = Path(agents.__file__).parents[1]
 SECONDS = 60
 
 
-def marked(mark):
-    """Ids of the processes whose environment has a variable; zombies have none."""
-    pids = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-            if f"AGENTS_TEST={mark}".encode() in file.read().split(b"\0"):
-                pids.append(int(pid))
-    return pids
-
-
 def wait_until_gone(mark):
     deadline = time.monotonic() + SECONDS
-    while marked(mark) and time.monotonic() < deadline:
+    while (left := processes_with(mark)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    left = marked(mark)
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert left == []
@@ -75,7 +65,7 @@ def test_nothing_that_environments_have_started_is_left(end, tmp_path):
     pids = [int(pid) for pid in program.stdout.readline().split()]
     assert len(pids) == 1 + 2 * len(KINDS)
     # A child of each kind but the last, two of the stubborn, and the tracker of the spawned.
-    assert len(marked(mark)) == len(pids) + len(KINDS) - 1 + 2
+    assert len(processes_with(mark)) == len(pids) + len(KINDS) - 1 + 2
     assert len([name for name in os.listdir("/dev/shm") if mark in name]) > 2
     program.stdin.write("\n")
     stdout, _ = program.communicate(timeout=SECONDS)
@@ -160,8 +150,16 @@ class Forking(CommandedEnv):
         return os.getpid()
 
 
-@pytest.mark.parametrize("leave", ["return", "raise", "interrupt"])
-@pytest.mark.parametrize("call", ["constructor", "reset", "step", "add"])
+@pytest.mark.parametrize(
+    ("call", "leave"),
+    [
+        ("constructor", "return"),
+        ("reset", "raise"),
+        ("step", "return"),
+        ("step", "interrupt"),
+        ("add", "raise"),
+    ],
+)
 def test_a_process_that_an_environment_forks_serves_no_turns_and_closes_nothing(
     call, leave, tmp_path
 ):

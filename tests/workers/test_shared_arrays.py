@@ -90,13 +90,6 @@ def test_copied_results_do_not_change(num_envs, observation_space):
         assert copy.flags.c_contiguous
 
 
-@hypothesis.given(strategies.integers(1, 1000))
-def test_aligned_empty_is_aligned(size):
-    block = shared_arrays.aligned_empty(size)
-    assert block.shape == (size,)
-    assert block.ctypes.data % shared_arrays.ALIGNMENT == 0
-
-
 LAYOUT = shared_arrays.Layout(2, spaces.Discrete(3), spaces.Discrete(3))
 
 

@@ -19,15 +19,6 @@ def spare():
     assert children() <= before
 
 
-def test_a_prepared_worker_is_taken_once(spare):
-    spare.prepare()
-    spare.prepare()
-    prepared = spare._worker
-    first, second = spare.take(), spare.take()
-    assert first is prepared is not second
-    end_workers([first, second])
-
-
 def test_a_spare_that_died_is_replaced(spare):
     spare.prepare()
     dead = spare._worker

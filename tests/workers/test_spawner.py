@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -13,28 +12,6 @@ from agents.workers import spawner
 from agents.workers.external_process import ExternalProcess
 from agents.workers.spawner import end_workers, start_worker
 from tests.faulty_toys import CommandedEnv
-
-
-@pytest.fixture
-def worker():
-    worker = start_worker()
-    yield worker
-    end_workers([worker])
-
-
-def test_a_worker_starts_and_ends(worker, monkeypatch):
-    monkeypatch.setattr(spawner, "GRACE_SECONDS", 60)
-    assert worker.exit_code() is None
-    end_workers([worker])
-    assert worker.is_ended and worker.exit_code() == 0
-    end_workers([worker])
-
-
-def test_a_process_that_did_not_start_the_worker_does_not_end_it(worker, monkeypatch):
-    monkeypatch.setattr(worker, "_creator", os.getpid() + 1)
-    end_workers([worker])
-    monkeypatch.undo()
-    assert worker.exit_code() is None
 
 
 @pytest.mark.timing
@@ -49,21 +26,6 @@ def test_workers_that_do_not_exit_are_killed_together(signum):
     end_workers(workers)
     assert [worker.exit_code() for worker in workers] == [-signal.SIGKILL] * 3
     assert time.monotonic() - start < 12
-
-
-def test_all_workers_are_started_by_one_thread(worker):
-    others = [start_worker() for _ in range(2)]
-    threads = [thread for thread in threading.enumerate() if thread.name == "worker-spawner"]
-    assert len(threads) == 1
-    end_workers(others)
-
-
-def test_an_error_of_starting_a_process_is_raised():
-    def fail():
-        raise OSError("no more processes")
-
-    with pytest.raises(OSError, match="no more processes"):
-        spawner.Spawner().start(fail)
 
 
 def run(script, tmp_path, **kwargs):
@@ -121,45 +83,6 @@ for constructor in (Mine, lambda: gymnasium.make(spec)):
     result = run(script, tmp_path)
     assert result.stdout == "imported\n[0. 0.] 1.5 True\n[1. 1.] 1.5 True\n", result.stderr
     assert (result.stderr, result.returncode) == ("", 0)
-
-
-def test_workers_end_with_a_parent_that_is_killed(tmp_path):
-    script = """
-import os, signal, threading, time
-import gymnasium
-from agents.tools import ExternalProcess
-
-class Busy(gymnasium.Env):
-    observation_space = action_space = gymnasium.spaces.Discrete(2)
-    def reset(self, **kwargs):
-        time.sleep(60)
-
-processes = [ExternalProcess(lambda: gymnasium.make("CartPole-v1")) for _ in range(2)]
-thread = threading.Thread(target=lambda: processes.append(ExternalProcess(Busy)))
-thread.start()
-thread.join()  # A worker must not end with the thread that requested it.
-processes[2].reset(blocking=False)
-starting = ExternalProcess(Busy, blocking=False)
-processes[0].reset(seed=0), processes[2].closed
-print(*(process.pid for process in [*processes, starting]), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-    result = run(script, tmp_path)
-    pids = [int(pid) for pid in result.stdout.split()]
-    assert result.returncode == -signal.SIGKILL and len(pids) == 4, result.stderr
-    deadline = time.monotonic() + 10
-    while any(map(is_working, pids)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(map(is_working, pids))
-
-
-def is_working(pid):
-    """Returns whether a process runs; a zombie, which may have nobody to reap it, does not."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 def test_an_interrupt_of_the_process_group_leaves_workers_and_their_replies_intact(tmp_path):

@@ -1,13 +1,10 @@
-import itertools
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 
 import cloudpickle
-import gymnasium
 import pytest
 
 from agents.environments.mock_environment import MockEnvironment
@@ -111,29 +108,21 @@ def test_a_worker_whose_parent_is_gone_ends_immediately():
     assert (result.stdout, result.stderr, result.returncode) == ("", "", 0)
 
 
-def test_a_worker_ignores_interrupts_from_its_start():
-    process = ExternalProcess(Introspective, blocking=False)
-    os.kill(process.pid, signal.SIGINT)
-    process.wait_until_ready()
-    os.kill(process.pid, signal.SIGINT)
-    process.reset()
-    process.close()
-    assert process.host.worker.exit_code() == 0
+def test_threads_may_start_workers_which_outlive_them():
+    processes = []
 
+    def start():
+        processes.append(ExternalProcess(Introspective))
 
-def test_environments_are_closed_when_the_channel_ends(tmp_path):
-    # On Linux a worker is killed with its parent; the end of the channel works everywhere.
-    log = tmp_path / "log"
-
-    class Env(Introspective):
-        def close(self):
-            log.write_text("closed")
-
-    process = ExternalProcess(Env)
-    process.host._channel.close()
-    assert process.host.worker.wait(10) == 0
-    assert log.read_text() == "closed"
-    process.close()
+    threads = [threading.Thread(target=start) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    results = [[one.call("echo", value) for one in processes] for value in range(50)]
+    assert results == [[value, value] for value in range(50)]
+    for one in processes:
+        one.close()
 
 
 def test_output_and_warnings_of_an_environment_are_shown(tmp_path):
@@ -155,34 +144,3 @@ process.close()
     result = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60)
     assert result.stdout == "hello from the worker\n"
     assert result.stderr == "warning: careful\n"
-
-
-def test_threads_may_have_workers_of_their_own():
-    results = []
-
-    def use(value):
-        process = ExternalProcess(Introspective)
-        results.append([process.call("echo", i) == i for i in itertools.chain([value], range(50))])
-        process.close()
-
-    threads = [threading.Thread(target=use, args=[value]) for value in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 2 and all(map(all, results))
-
-
-def test_a_registered_environment_travels_as_its_specification():
-    class Registered(MockEnvironment):
-        def __init__(self, size):
-            super().__init__((size,), (1,), 5, 5)
-
-    gymnasium.register("Registered-v0", Registered, kwargs={"size": 3}, disable_env_checker=True)
-    try:
-        spec = gymnasium.spec("Registered-v0")
-        process = ExternalProcess(lambda: gymnasium.make(spec))
-        assert process.reset()[0].shape == (3,)
-        process.close()
-    finally:
-        del gymnasium.registry["Registered-v0"]
