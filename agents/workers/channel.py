@@ -219,7 +219,7 @@ class Channel:
     def _sleep_until(
         self, sequence: int, deadline: float | None, while_waiting: Callable[[], object] | None
     ) -> None:
-        self.set_asleep(True)
+        self.words[self._asleep] = True  # The other side has to ring.
         closed_until = None
         try:
             while not self.has_count(sequence):
@@ -236,15 +236,7 @@ class Channel:
                 if not is_open:
                     time.sleep(SLEEP_SECONDS / 10)
         finally:
-            self.set_asleep(False)
-
-    def set_asleep(self, asleep: bool) -> None:
-        """Sets whether this side sleeps, so that the other one has to ring."""
-        self.words[self._asleep] = asleep
-
-    def fileno(self) -> int:
-        """Returns the descriptor of the doorbell, to sleep on."""
-        return self._doorbell.fileno()
+            self.words[self._asleep] = False
 
     def drain_doorbell(self) -> bool:
         """Receives the rings; returns False if the other side is gone."""
@@ -388,25 +380,17 @@ def wait_until(
       StopRequested: A stop of this process was requested.
     """
     spin_until = time.perf_counter() + SPIN_SECONDS
-    while not condition():
-        if time.perf_counter() > spin_until:
-            _sleep_until_any(condition, channels, while_waiting)
+    while time.perf_counter() <= spin_until:
+        if condition():
             return
         yield_processor()
-
-
-def _sleep_until_any(
-    condition: Callable[[], bool],
-    channels: Sequence[Channel],
-    while_waiting: Callable[[], object],
-) -> None:
     doorbells = select.poll()
-    by_descriptor = {channel.fileno(): channel for channel in channels}
+    by_descriptor = {channel._doorbell.fileno(): channel for channel in channels}
     for descriptor in by_descriptor:
         doorbells.register(descriptor, select.POLLIN)
     try:
         for channel in channels:
-            channel.set_asleep(True)
+            channel.words[channel._asleep] = True
         while not condition():
             stop_signals.check()
             while_waiting()
@@ -415,7 +399,7 @@ def _sleep_until_any(
                     doorbells.unregister(descriptor)  # The other side is gone.
     finally:
         for channel in channels:
-            channel.set_asleep(False)
+            channel.words[channel._asleep] = False
 
 
 def check_length(length: int) -> None:

@@ -28,10 +28,10 @@ from agents.errors import EnvironmentRaisedError, InvalidDataError, describe_exc
 from agents.own_copy import own_copy
 from agents.spaces import elements
 from agents.types import Info
+from agents.workers.shared_arrays import BatchArrays, Rows
 
 if TYPE_CHECKING:
     from agents.types import Env, EnvConstructor, Leaves, NestedArray, Options, Space
-    from agents.workers.shared_arrays import BatchArrays
 
 # For rows with infos: row, info, and where a step ended the episode the info of that step.
 RowInfos: TypeAlias = list[tuple[int, Info, Info | None]]
@@ -119,7 +119,7 @@ class EnvironmentGroup:
             `step` returns the infos of all steps.
         """
         self._start, self._autoreset = start, autoreset
-        self._rows = arrays.rows(start, start + len(self.envs))  # [N, ...] each.
+        self._rows = Rows(arrays, slice(start, start + len(self.envs)))  # [N, ...] each.
         # Writing to these takes half of the time of writing to an item of an array.
         self._observ_rows = [self._rows.observ[0][env, ...] for env in range(len(self.envs))]
         self._outcomes = [  # [N] each.

@@ -285,7 +285,7 @@ class WorkerHost:
             records, parts = content if status == worker.EXCEPTION else ([], content)
             pickled = [pickle.loads(part) for part in parts]
         except Exception as failure:
-            raise self._as_message_error(failure) from None
+            raise self._as_environment_error(MessageError(failure)) from None
         errors = [
             raised_error(summary, text, row, name, self.pid, self._steps)
             for summary, text, row, name in records
@@ -310,15 +310,9 @@ class WorkerHost:
                 info[key] = pickle.loads(data)
             except Exception as failure:
                 message, text = describe_exception(failure)
-                name = type(failure).__name__
-                raise raised_error(
-                    f"An environment's info '{key}' can't be received: {message}",
-                    text,
-                    row,
-                    name,
-                    self.pid,
-                    self._steps,
-                ) from None
+                summary = f"An environment's info '{key}' can't be received: {message}"
+                record = summary, text, row, type(failure).__name__
+                raise raised_error(*record, self.pid, self._steps) from None
         return info
 
     @property
@@ -438,17 +432,13 @@ class WorkerHost:
         self, failure: ChannelClosed | MessageError | TimeoutError
     ) -> EnvironmentFailure:
         """Translates a channel failure into a typed error."""
-        if isinstance(failure, MessageError):
-            return self._as_message_error(failure)
         if isinstance(failure, TimeoutError):
             self._deadline, self.has_failed = None, True
             message = f"A worker process did not reply within {self.timeout:g} seconds"
             return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)
-        exit_code = self.worker.wait(EXIT_SECONDS)
-        return WorkerDiedError(exit_code, self.busy_row, self.pid, self._steps)
-
-    def _as_message_error(self, failure: Exception) -> WorkerMessageError:
-        """Translates a failure to read a reply into a typed error."""
+        if isinstance(failure, ChannelClosed):
+            exit_code = self.worker.wait(EXIT_SECONDS)
+            return WorkerDiedError(exit_code, self.busy_row, self.pid, self._steps)
         message = f"A worker process sent an invalid message: {failure}"
         return WorkerMessageError(message, self.busy_row, self.pid, self._steps)
 

@@ -163,10 +163,6 @@ class BatchArrays(Results):
         """Closes the file; the arrays stay valid. May be called again."""
         self._close()
 
-    def rows(self, start: int, stop: int) -> Rows:
-        """Returns views of the rows in [start, stop)."""
-        return Rows(self, slice(start, stop))
-
     def copy_results(self) -> np.ndarray:
         """Returns a copy of the block, aligned so that TensorFlow uses it without another copy.
 

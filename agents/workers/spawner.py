@@ -215,32 +215,21 @@ def start_worker() -> WorkerProcess:
         path = [os.path.join(folder, path) for path in sys.path]  # "" is the working directory.
         code = _WORKER_CODE.format(path=path, parent=os.getpid(), descriptors=descriptors)
         mark = f"{os.getpid()}-{time.monotonic_ns()}"
-        process = _spawn(_spawner, code, descriptors, {MARK: mark}, folder)
+        # Threads in a worker would only compete with the other workers.
+        threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        process = _spawner.start(
+            lambda: subprocess.Popen(
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=descriptors,
+                env=threads | os.environ | {MARK: mark},
+                cwd=folder if os.path.isdir(folder) else None,
+            )
+        )
         worker = WorkerProcess(process, mark, words, *ours)
         kept.pop_all()
     _running.add(worker)
     return worker
-
-
-def _spawn(
-    spawner: Spawner,
-    code: str,
-    descriptors: Sequence[int],
-    variables: dict[str, str],
-    folder: str,
-) -> Process:
-    """Starts an interpreter that runs `code` in a folder, if it still exists."""
-    # Threads in a worker would only compete with the other workers.
-    environment = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"} | os.environ | variables
-    return spawner.start(
-        lambda: subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=subprocess.DEVNULL,
-            pass_fds=descriptors,
-            env=environment,
-            cwd=folder if os.path.isdir(folder) else None,
-        )
-    )
 
 
 def end_workers(workers: Iterable[WorkerProcess], hurry: bool = False) -> None:

@@ -1,5 +1,6 @@
 """What processes hold: children, open files, threads, shared memory; for tests of leaks."""
 
+import contextlib
 import gc
 import os
 import time
@@ -72,3 +73,11 @@ def still_running(pids, seconds):
     ):
         time.sleep(0.01)
     return running, time.monotonic() - start
+
+
+@contextlib.contextmanager
+def taking_less_than(seconds):
+    """A section that does not hang."""
+    start = time.monotonic()
+    yield
+    assert time.monotonic() - start < seconds

@@ -20,7 +20,7 @@ from agents.workers.external_process import ExternalProcess
 STUBBORN = (
     "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(600)"
 )
-EXIT, CRASH, SLEEP = 1, 2, 3
+CRASH, SLEEP = 1, 2
 
 
 def sleep():
@@ -101,8 +101,6 @@ class Parent(gymnasium.Env):
 
     def step(self, action):
         """Does what the action tells."""
-        if action == EXIT:
-            os._exit(3)
         if action == CRASH:
             os.kill(os.getpid(), signal.SIGSEGV)
         if action == SLEEP:
@@ -141,13 +139,13 @@ def main(end):
             process.step(SLEEP, blocking=False)
     print(os.getpid(), *workers, *reapers, flush=True)
     sys.stdin.readline()
-    if "trainer" in end:
+    if end == "busy trainer":
         os.kill(os.getpid(), signal.SIGKILL)
     for pid in {"worker": workers, "reaper": reapers}.get(end, []):
         os.kill(pid, signal.SIGKILL)
     if end != "close":
         for process in processes:
-            fail(process, {"exit": EXIT, "crash": CRASH}.get(end, 0))
+            fail(process, CRASH if end == "crash" else 0)
     for process in processes:
         process.ask_to_close()
     for process in processes:

@@ -3,7 +3,6 @@ import gc
 import os
 import pathlib
 import sys
-import time
 import weakref
 
 import cloudpickle
@@ -15,34 +14,15 @@ from agents.errors import (
     EnvironmentRaisedError,
 )
 from agents.workers.external_process import ExternalProcess
+from tests.faults.processes import is_running, taking_less_than
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
-@contextlib.contextmanager
 def hosting(constructor, **kwargs):
-    process = ExternalProcess(constructor, **kwargs)
-    try:
-        yield process
-    finally:
-        process.close()
-
-
-@contextlib.contextmanager
-def taking_less_than(seconds):
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < seconds
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return contextlib.closing(ExternalProcess(constructor, **kwargs))
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from agents.workers import channel as channels
 from agents.workers import worker
 from agents.workers.host import WorkerHost
 from agents.workers.shared_arrays import BatchArrays, Layout
-from tests.faults.processes import holdings
+from tests.faults.processes import holdings, is_running, taking_less_than
 from tests.faulty_toys import CommandedEnv
 
 # Workers need not be able to import this module.
@@ -54,21 +54,6 @@ def step(host, arrays, *actions):
     """Returns the infos of a step."""
     send(host, arrays, *actions)
     return [info for _, info, _ in host.receive()]
-
-
-@contextlib.contextmanager
-def taking_less_than(seconds):
-    start = time.monotonic()
-    yield
-    assert time.monotonic() - start < seconds
-
-
-def is_running(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.fixture(scope="module")
