@@ -1,7 +1,6 @@
 """Real commands in folders of their own, and what they print."""
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -20,14 +19,14 @@ class Command:
       process: The process.
     """
 
-    def __init__(self, folder, *arguments, module="agents.scripts.train", paths=()):
-        """Starts `python -m module arguments`; `paths` are searched for modules, too."""
+    def __init__(self, folder, *arguments, paths=()):
+        """Starts `agents train arguments`; modules are found in `paths` as well."""
         self._file = folder / f"stderr-{time.monotonic_ns()}"
         self._read = 0
         search = os.pathsep.join(map(str, [ROOT, *paths]))
         with self._file.open("wb") as file:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [sys.executable, "-m", "agents.scripts.train", *arguments],
                 stdout=subprocess.DEVNULL,
                 stderr=file,
                 cwd=folder,
@@ -75,12 +74,6 @@ class Command:
         self.process.send_signal(signum)
         self.wait(300)
         return sent, time.time() - sent
-
-
-def cpu_seconds():
-    """Processor time of all child processes that have ended, which others' work does not prolong."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def processes_with(text):

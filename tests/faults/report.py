@@ -45,16 +45,13 @@ ASKED = {
     "interval lost, nothing left over",
     "test_damaged_checkpoints": "newest checkpoint damaged in 600 ways: 600 fall back or "
     "refuse; 0 wrong values; 0 restarts from scratch",
-    "test_runs_at_once": "8 runs started in one shell loop, 20 times: 160 folders; the same run twice: "
-    "refused within a second, exit code 2, naming pid and host",
+    "test_runs_at_once": "the same run twice: refused within a second, exit code 2, naming pid and host",
     "test_resumption": "resumed against never stopped, 30 updates x 3 seeds x 3 stopping points, each "
     "backend: equal hashes",
     "test_full_disk": "full disk at checkpoints, events, metrics, while resuming: nothing lost, "
     "training continues, 1 line a failure",
     "test_hostile_runs": "40 hostile run folders: 0 executions, 0 files outside touched, each refused "
     "in 2 s, or read",
-    "test_bad_commands": "50 bad command lines: exit code 2, at most 3 lines, under 1 s, or 8 s and no "
-    "folder where TensorFlow must be loaded",
     "test_lost_learners": "learners of one run killed, stopped, cut off (interface of a network namespace "
     "down), 20 each: no process left after 30 s, named with the cause once, exit code 75, resumed equal to "
     "a run that was never disturbed; signals to any command; 20 starts of 4 learners",

@@ -110,20 +110,3 @@ def test_closing_keeps_the_arrays_and_can_be_repeated():
     gc.collect()
     view[:] = 3
     assert view.sum() == 6
-
-
-@pytest.mark.parametrize("closed", [True, False])
-def test_no_descriptor_leaks(closed):
-    def descriptors():
-        gc.collect()
-        return len(os.listdir("/proc/self/fd"))
-
-    before = descriptors()
-    made = [shared_arrays.BatchArrays(LAYOUT) for _ in range(5)]
-    assert descriptors() > before
-    if closed:
-        for arrays in made:
-            arrays.close()
-        del arrays
-    del made
-    assert descriptors() == before
