@@ -154,10 +154,10 @@ class Learners:
 
     def differences(self, reference, last_step):
         """Names of arrays that differ from another run's checkpoints, by step, up to a step."""
-        found, theirs = {}, reference.checkpoints()
-        steps = [step for step in self.checkpoints() if step <= last_step]
+        found, mine, theirs = {}, self.checkpoints(), reference.checkpoints()
+        steps = [step for step in mine.keys() & theirs.keys() if step <= last_step]
         for step in steps:
-            with np.load(self.checkpoints()[step]) as ours, np.load(theirs[step]) as others:
+            with np.load(mine[step]) as ours, np.load(theirs[step]) as others:
                 assert set(ours.files) == set(others.files) and len(ours.files) > 20
                 arrays = [name for name in ours.files if not name.startswith("@run")]
                 names = [name for name in arrays if ours[name].tobytes() != others[name].tobytes()]

@@ -233,7 +233,7 @@ def test_a_constructor_that_leaves_no_files_is_named():
     ],
     ids=["some", "all"],
 )
-def test_hangs(cases, timeout, start_timeout=3.0):
+def test_hangs(cases, timeout, start_timeout=6.0):
     before, late, close_seconds = holdings(), 0.0, 0.0
     for (name, call), row in zip(cases, itertools.cycle(range(NUM_ENVS)), strict=False):
         is_start = call == "constructor"

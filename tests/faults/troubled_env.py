@@ -130,7 +130,7 @@ CRASHES = {
     "os._exit(7) in a thread": (exit_in_a_thread, {7}),
     "its files closed": (close_files, "InvalidDataError"),
     "its files replaced": (replace_files, "InvalidDataError"),
-    "another program": (replace_program, {0}),
+    "another program": (replace_program, {-signal.SIGIO}),  # As its files close.
     "a fork that keeps its files": (fork_and_die, {-signal.SIGKILL}),
 }
 
