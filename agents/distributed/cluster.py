@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r"(?:\[([\w.:%-]+)\]|([\w.-]+)):(\d{1,5})")
 
 
 class Address(NamedTuple):
-    """Where a learner listens.
+    """Address that a learner listens at.
 
     Attributes:
       host: Name or IP address.
@@ -146,9 +146,9 @@ def read_slurm(variables: Mapping[str, str]) -> Cluster:
 
 
 def check_trusted(addresses: Sequence[str]) -> None:
-    """Refuses clusters whose learners strangers may reach.
+    """Refuses clusters with public addresses.
 
-    TensorFlow's server listens on all interfaces, and executes what it is sent.
+    TensorFlow's server listens on all interfaces, and executes all code that it receives.
 
     Raises:
       UsageError: An address is a public one.
@@ -189,5 +189,5 @@ def check_learners(config: Config, num_learners: int) -> None:
 
 
 def divides(config: Config, num_learners: int) -> bool:
-    """Whether environments and minibatches can be divided among so many learners."""
+    """Returns whether a number of learners divides environments and minibatches."""
     return not (config.num_envs % num_learners or elements_per_minibatch(config) % num_learners)

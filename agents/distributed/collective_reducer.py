@@ -7,6 +7,7 @@ coordination service notices lost ones. The server executes what it is sent: see
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
 import signal
@@ -31,7 +32,7 @@ _SILENCE_MILLISECONDS = 10_000
 _OWN_SETTINGS = frozenset({"num_processes", "threads", "start_timeout", "step_timeout"})
 assert _OWN_SETTINGS <= CHANGEABLE
 
-# Begins what a learner that fails tells the others.
+# Prefix of the error that a failed learner reports to the others.
 _FAILED = "a learner has failed: "
 
 _LOSSES = (
@@ -77,7 +78,7 @@ def _join_error(cluster: Cluster, timeout: float, message: str) -> UsageError:
             "expected a port that no other program has"
         )
     missing = re.findall(r"/task:(\d+)", message.partition("timed out task names")[2])
-    rank = int(missing[0]) if missing else 0  # Without the chief, nobody knows the others.
+    rank = int(missing[0]) if missing else 0  # Only the chief knows the others.
     name = f"learner {rank}{'' if rank else ' (the chief)'} at {cluster.addresses[rank]}"
     return UsageError(
         f"{name} did not join within {timeout:g} s\n"
@@ -124,14 +125,14 @@ class CollectiveReducer(TeamReducer):
         """
         self.num_learners, self.rank = cluster.num_learners, cluster.rank
         self._cluster = cluster
-        self._num_keys = 0
+        self._keys = itertools.count(1)
         self._device = "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
         # Graphs order operations by the resources they use: a loop and what follows it as well.
         self._order = {}
         for device in {"CPU:0", self._device}:
             with tf.device(device):
                 self._order[device] = tf.Variable(0.0, trainable=False)
-        self._stop_key = self._next_key()
+        self._stop_key = next(self._keys)
         with self._raising_losses():
             self._check_settings(config)
 
@@ -150,7 +151,7 @@ class CollectiveReducer(TeamReducer):
         self._is_training = True
 
     def leave(self, error: BaseException | None) -> None:
-        """See `TeamReducer`; also tells the others of a failure, as soon as they reduce anything."""
+        """See `TeamReducer`; a failure raises in the next reductions of the others."""
         super().leave(error)
         if isinstance(error, Exception) and not isinstance(error, LearnerLostError):
             with contextlib.suppress(Exception):  # No public interface.
@@ -168,49 +169,43 @@ class CollectiveReducer(TeamReducer):
         with tf.device("CPU:0"):
             gathered = tf.raw_ops.CollectiveGatherV2(
                 input=tf.bitcast(tf.reshape(padded, [-1, 4]), tf.int32),
-                communication_hint="ring",
                 **self._arguments("CPU:0"),
             )
         by_learner = tf.reshape(tf.bitcast(gathered, tf.uint8), [self.num_learners, -1])
         return tf.ensure_shape(by_learner[:, :size], [self.num_learners, size])
 
     def _agree_on_stop(self, signum: int, timeout: float = 0.0) -> int:
-        arguments = {**self._arguments("CPU:0", timeout), "instance_key": self._stop_key}
-        with tf.device("CPU:0"):
-            highest = tf.raw_ops.CollectiveReduceV2(
-                input=tf.constant([signum]),
-                merge_op="Max",
-                final_op="Id",
-                communication_hint="ring",
-                **arguments,
-            )
+        highest = self._reduce(
+            tf.constant([signum]),
+            merge_op="Max",
+            timeout_seconds=timeout,
+            instance_key=self._stop_key,
+        )
         return int(highest[0])
 
-    def _reduce(self, flat: tf.Tensor, device: str = "CPU:0") -> tf.Tensor:
-        """The sum over learners of numbers [size]."""
+    def _reduce(
+        self, flat: tf.Tensor, device: str = "CPU:0", merge_op: str = "Add", **changed: float
+    ) -> tf.Tensor:
+        """The sum over learners of numbers [size], or their maximum."""
         with tf.device(device):
             total = tf.raw_ops.CollectiveReduceV2(
                 input=flat,
-                merge_op="Add",
+                merge_op=merge_op,
                 final_op="Id",
-                communication_hint="ring" if device == "CPU:0" else "nccl",
-                **self._arguments(device),
+                **{**self._arguments(device), **changed},
             )
         return tf.ensure_shape(total, flat.shape)
 
-    def _arguments(self, device: str, timeout: float = 0.0) -> dict[str, Any]:
-        """Arguments of one collective operation, the same in all its calls; 0 s are no time-out."""
+    def _arguments(self, device: str) -> dict[str, Any]:
+        """Arguments of one collective operation, the same in all its calls."""
         return {
+            "communication_hint": "ring" if device == "CPU:0" else "nccl",
             "group_size": self.num_learners,
             "group_key": 1 if device == "CPU:0" else 2,
-            "instance_key": self._next_key(),
+            "instance_key": next(self._keys),
             "ordering_token": [self._order[device].handle],
-            "timeout_seconds": timeout,
+            "timeout_seconds": 0.0,  # None.
         }
-
-    def _next_key(self) -> int:
-        self._num_keys += 1
-        return self._num_keys
 
     def _check_settings(self, config: Config) -> None:
         """Compares version and settings of all learners with the chief's."""

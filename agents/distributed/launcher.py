@@ -10,12 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from types import FrameType
+from typing import Any, Protocol
 
 from agents.distributed.cluster import Cluster
-from agents.distributed.shared_exchange import EndedLearner, is_usable, shared_bytes
+from agents.distributed.shared_exchange import EndedLearner, shared_bytes
 from agents.errors import (
     LEARNER_LOST,
     USAGE_ERROR,
@@ -24,6 +25,7 @@ from agents.errors import (
     describe_exit,
 )
 from agents.stop_signals import SIGNALS, is_echo
+from agents.workers.channel import ORDERED_WRITES
 from agents.workers.heartbeat import HeartbeatMonitor
 from agents.workers.reaper import KILL, LAST_SECONDS, held_interrupts
 from agents.workers.shared_block import create_anonymous_file
@@ -55,30 +57,22 @@ _LEARNER_CODE = (
 )
 
 
-class Loss(NamedTuple):
-    """What a learner says about another one without which it can't go on; see `LearnerLostError`."""
-
-    rank: int
-    host: str
-    cause: str
-
-
 class LearnerProcess(Protocol):
-    """A learner that was started, wherever it is.
+    """Interface of a started learner.
 
     Attributes:
       name: Its name in messages.
       host: Name or address of its machine.
       pid: Its process id.
       failure: Why it was killed for its silence; empty if it was not.
-      loss: What it has reported of another learner, as of the last `poll`.
+      loss: Its message about a lost learner, as of the last `poll`; empty without one.
     """
 
     name: str
     host: str
     pid: int
     failure: str
-    loss: Loss | None
+    loss: str
 
     def poll(self) -> int | None:
         """Returns the exit code, negative for the signal that killed it; None while it runs."""
@@ -114,8 +108,7 @@ class LocalProcess:
         self._rank = cluster.rank
         self._ended = None if cluster.memory is None else EndedLearner(cluster.memory)
         self._show = show or self._print
-        self.failure = ""
-        self.loss: Loss | None = None
+        self.failure = self.loss = ""
         self._is_done, self._is_joining, self._kill_deadline = False, False, float("inf")
         self._signum = 0  # It was killed instead of getting this signal.
         self._limit = max(SILENCE_SECONDS, task["config"]["start_timeout"] * _PART_OF_START)
@@ -155,7 +148,7 @@ class LocalProcess:
             elif line.isdigit():  # Its id; that of its reaper is known from the start.
                 self.pid = int(line)
             else:
-                self.loss = Loss(*json.loads(line))
+                self.loss = str(LearnerLostError(*json.loads(line)))
         if code is None and time.monotonic() > self._kill_deadline:
             self._process.kill()  # Its reaper is stopped.
         if code is not None and self._ended:
@@ -199,7 +192,7 @@ def start_on_this_machine(task: dict[str, Any], num_learners: int) -> list[Learn
     Raises:
       UsageError: Processes can't share memory on this processor.
     """
-    if not is_usable():
+    if not ORDERED_WRITES:
         raise UsageError(
             "--learners needs a processor of the type x86-64, whose processes can share memory\n"
             "expected --learners=1, or a TF_CONFIG that has the learners of this machine"
@@ -217,22 +210,6 @@ def start_on_this_machine(task: dict[str, Any], num_learners: int) -> list[Learn
         raise
     finally:
         os.close(memory)
-
-
-class Outcome(NamedTuple):
-    """How learners have ended.
-
-    Attributes:
-      code: The exit code of the command.
-      message: A line for users, if the learners have not printed all.
-      may_restart: Whether a learner was lost, rather than failed.
-      is_told: Whether the chief has told users how to resume.
-    """
-
-    code: int
-    message: str = ""
-    may_restart: bool = False
-    is_told: bool = True
 
 
 def supervise(
@@ -257,19 +234,21 @@ def supervise(
       The exit code of the command.
     """
     show = functools.partial(print, sep="\n", file=sys.stderr)
-    with _forwarded_signals() as signals:
+    signals = _Signals()
+    with handled_by(signals.handle):
         for attempt in range(restarts + 1):
             processes = start(num_learners, attempt)
             signals.forward_to(processes[0])
             try:
-                outcome = _Watch(processes, signals).run()
+                ended, killed = _wait(processes, signals)
             finally:
                 for process in processes:
                     if process.poll() is None:
                         process.kill()
-            if outcome.message:
-                show(outcome.message)
-            if not outcome.may_restart or attempt == restarts or signals.received:
+            code, message = _outcome(processes, signals, ended, killed)
+            if message:
+                show(message)
+            if code != LEARNER_LOST or attempt == restarts or signals.received:
                 break
             num_learners = fewer(num_learners)
             learners = "learners" if num_learners > 1 else "learner"
@@ -277,9 +256,9 @@ def supervise(
                 f"Starting {num_learners} {learners} again from the last checkpoint "
                 f"(restart {attempt + 1} of {restarts})"
             )
-    if not outcome.is_told:
+    if ended[0] < 0 or ended[0] == LEARNER_LOST:  # The chief has not told how to resume.
         show(*hints())
-    return outcome.code
+    return code
 
 
 class _Signals:
@@ -317,71 +296,78 @@ class _Signals:
 
 
 @contextmanager
-def _forwarded_signals() -> Iterator[_Signals]:
-    """Context that handles the signals that this process was not started to ignore."""
-    signals = _Signals()
+def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Context in which a handler gets the signals that this process was not started to ignore."""
     handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
-    before = {signum: signal.signal(signum, signals.handle) for signum in handled}
+    before = {signum: signal.signal(signum, handler) for signum in handled}
     try:
-        yield signals
+        yield
     finally:
-        for signum, handler in before.items():
-            signal.signal(signum, handler)
+        for signum, former in before.items():
+            signal.signal(signum, former)
 
 
-class _Watch:
-    """Waits for the end of learners, and finds out which one was lost, and why."""
+def _wait(
+    processes: Sequence[LearnerProcess], signals: _Signals
+) -> tuple[dict[int, int], set[int]]:
+    """Waits until all learners have ended; kills the others some time after the first.
 
-    def __init__(self, processes: Sequence[LearnerProcess], signals: _Signals):
-        """Watches learners; the first one is the chief."""
-        self._processes, self._signals = processes, signals
-        self._deadline = float("inf")
-        self._ended: dict[int, int] = {}  # Exit codes by rank, in the order of time.
-        self._killed: set[int] = set()  # Because others had ended.
+    Returns:
+      The exit codes by rank, in the order of time, and the ranks of learners that were killed.
+    """
+    ended: dict[int, int] = {}
+    killed: set[int] = set()
+    deadline = float("inf")
+    while True:
+        for rank, process in enumerate(processes):
+            code = process.poll() if rank not in ended else None
+            if code is not None:
+                ended[rank] = code
+                if code or rank == 0:
+                    seconds = STOP_SECONDS if code else END_SECONDS
+                    deadline = min(deadline, time.monotonic() + seconds)
+        if len(ended) == len(processes):
+            return ended, killed
+        if time.monotonic() > deadline or len(signals.received) > 1:
+            for rank, process in enumerate(processes):
+                if rank not in ended and rank not in killed:
+                    killed.add(rank)
+                    process.kill()
+        time.sleep(_POLL_SECONDS)
 
-    def run(self) -> Outcome:
-        """Returns when all have ended."""
-        while True:
-            for rank, process in enumerate(self._processes):
-                code = process.poll() if rank not in self._ended else None
-                if code is not None:
-                    self._ended[rank] = code
-                    if code or rank == 0:
-                        seconds = STOP_SECONDS if code else END_SECONDS
-                        self._deadline = min(self._deadline, time.monotonic() + seconds)
-            if len(self._ended) == len(self._processes):
-                return self._outcome()
-            if time.monotonic() > self._deadline or len(self._signals.received) > 1:
-                self._kill()
-            time.sleep(_POLL_SECONDS)
 
-    def _kill(self) -> None:
-        for rank, process in enumerate(self._processes):
-            if rank not in self._ended and rank not in self._killed:
-                self._killed.add(rank)
-                process.kill()
+def _outcome(
+    processes: Sequence[LearnerProcess],
+    signals: _Signals,
+    ended: Mapping[int, int],
+    killed: Set[int],
+) -> tuple[int, str]:
+    """Returns the exit code of the command, and a line for users if no learner has printed all."""
+    if ended[0] == 0:
+        return 0, ""
+    lost = _lost(processes, signals, ended, killed)
+    failed = [code for code in ended.values() if 0 < code != LEARNER_LOST]
+    if failed:
+        # Others than the chief print what has failed, unless it is likely to be the same.
+        is_told = 0 < ended[0] != LEARNER_LOST
+        says_all = is_told or failed[0] != USAGE_ERROR or not lost
+        return failed[0], "" if says_all else f"error: {lost}"
+    if signals.received and not lost:
+        return 128 + signals.received[0], "Interrupted."
+    return LEARNER_LOST, f"error: {lost or 'a learner has ended'}"
 
-    def _outcome(self) -> Outcome:
-        if self._ended[0] == 0:
-            return Outcome(0)
-        is_told = 0 < self._ended[0] != LEARNER_LOST
-        lost = self._lost()
-        failed = [code for code in self._ended.values() if 0 < code != LEARNER_LOST]
-        if failed:
-            # Others than the chief print what has failed, unless it is likely to be the same.
-            says_all = is_told or failed[0] != USAGE_ERROR or not lost
-            return Outcome(failed[0], "" if says_all else f"error: {lost}", is_told=is_told)
-        if self._signals.received and not lost:
-            return Outcome(128 + self._signals.received[0], "Interrupted.", is_told=False)
-        return Outcome(LEARNER_LOST, f"error: {lost or 'a learner has ended'}", True, is_told=False)
 
-    def _lost(self) -> str:
-        """Which learner was lost, and why; empty if none was."""
-        expected = {-signum for signum in self._signals.received}
-        for rank, code in self._ended.items():
-            process = self._processes[rank]
-            if code < 0 and rank not in self._killed and code not in expected:
-                cause = process.failure or describe_exit(code)
-                return f"{process.name} on {process.host} (process {process.pid}) {cause}"
-        losses = [process.loss for process in self._processes if process.loss]
-        return str(LearnerLostError(*losses[0])) if losses else ""
+def _lost(
+    processes: Sequence[LearnerProcess],
+    signals: _Signals,
+    ended: Mapping[int, int],
+    killed: Set[int],
+) -> str:
+    """Returns the message about the lost learner; empty if none was lost."""
+    expected = {-signum for signum in signals.received}
+    for rank, code in ended.items():
+        if code < 0 and rank not in killed and code not in expected:
+            process = processes[rank]
+            cause = process.failure or describe_exit(code)
+            return f"{process.name} on {process.host} (process {process.pid}) {cause}"
+    return next((process.loss for process in processes if process.loss), "")

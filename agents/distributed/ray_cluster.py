@@ -24,9 +24,9 @@ from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, RayEr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agents.distributed.cluster import Address, Cluster, check_trusted
-from agents.distributed.launcher import LearnerProcess, LocalProcess, Loss
+from agents.distributed.launcher import LearnerProcess, LocalProcess, handled_by
 from agents.errors import UsageError, clip
-from agents.stop_signals import SIGNALS, StopRequested
+from agents.stop_signals import StopRequested
 
 # Seconds for Ray to place learners again after one was lost, of which it may need most to notice
 # that a node is dead, and to end actors that were killed.
@@ -41,7 +41,7 @@ _PREFIXES = ("TF_", "XLA_", "KERAS_", "MUJOCO_")
 
 
 class Origin(NamedTuple):
-    """Where the command runs.
+    """Folders and variables of the command.
 
     Attributes:
       path: Folders that it imports modules from, besides those of Python.
@@ -74,7 +74,7 @@ class LearnerActor:
     """Runs on the learner's node, in a process of Ray, which the learner does not survive."""
 
     def __init__(self) -> None:
-        """Ends with the node: Ray takes a dead process that nobody has reaped for alive."""
+        """Ends with the node: Ray takes a zombie for alive."""
         threading.Thread(target=_exit_without, args=(os.getppid(),), daemon=True).start()
 
     def describe(self) -> tuple[str, str, dict[str, str]]:
@@ -85,13 +85,19 @@ class LearnerActor:
 
     def free_port(self) -> int:
         """Returns a port of this node that no program listens at."""
-        return free_port()
+        with socket.create_server(("", 0)) as listener:
+            port: int = listener.getsockname()[1]
+        return port
 
     def run(
         self, task: dict[str, Any], cluster: Cluster, origin: Origin
     ) -> Iterator[tuple[str, Any]]:
         """Starts a learner; yields its process id, the lines that it prints, and how it ends."""
-        self._enter(origin)
+        # Finds modules as the command does, where their folders are there.
+        there = [path for path in origin.path if os.path.exists(path)]
+        sys.path[:] = there + [path for path in _without_ray(sys.path) if path not in there]
+        with contextlib.suppress(OSError):
+            os.chdir(origin.folder)
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         variables = {**origin.variables, **self.describe()[2]}
         process = LocalProcess(task, cluster, is_quiet=True, show=lines.put, variables=variables)
@@ -110,13 +116,6 @@ class LearnerActor:
         """Sends a signal to the learner."""
         self._process.send_signal(signum)
 
-    def _enter(self, origin: Origin) -> None:
-        """Finds modules as the command does, where their folders are there."""
-        there = [path for path in origin.path if os.path.exists(path)]
-        sys.path[:] = there + [path for path in _without_ray(sys.path) if path not in there]
-        with contextlib.suppress(OSError):
-            os.chdir(origin.folder)
-
 
 class RemoteLearner:
     """A learner on a node of Ray; see `LearnerProcess`."""
@@ -124,8 +123,7 @@ class RemoteLearner:
     def __init__(self, seat: Seat, task: dict[str, Any], cluster: Cluster, origin: Origin):
         """Starts it."""
         self.name, self.host, self.pid = f"learner {cluster.rank}", seat.host, 0
-        self.failure = ""
-        self.loss: Loss | None = None
+        self.failure = self.loss = ""
         self._actor = seat.actor
         self._code: int | None = None
         output = seat.actor.run.options(num_returns="streaming").remote(task, cluster, origin)
@@ -204,7 +202,7 @@ class RayCluster:
           KeyboardInterrupt: A signal asked this process to stop.
         """
         deadline = time.monotonic() + timeout
-        with _interruptible():
+        with handled_by(_interrupt):
             here = ray.get_runtime_context().get_node_id()
             strategy = NodeAffinitySchedulingStrategy(here, soft=False)
             self._seats = self._reserve(1, strategy, deadline)
@@ -224,7 +222,7 @@ class RayCluster:
         """
         self._vacate(1)
         deadline = time.monotonic() + PLACE_AGAIN_SECONDS
-        with _interruptible():
+        with handled_by(_interrupt):
             self._seats += self._reserve(num_learners - 1, "SPREAD", deadline, self._capacity)
         return len(self._seats)
 
@@ -279,7 +277,7 @@ class RayCluster:
         deadline: float,
         capacity: Callable[[], int] | None = None,
     ) -> list[Seat]:
-        """Starts actors; returns those that Ray has found place for in time.
+        """Starts actors; returns the seats of all that Ray has placed in time.
 
         Args:
           count: How many to start.
@@ -317,7 +315,7 @@ class RayCluster:
         return seats
 
     def _capacity(self) -> int:
-        """How many learners the nodes would hold if they did nothing else."""
+        """Returns the number of learners that the nodes would hold without other work."""
         wanted = self._wanted()
         return sum(
             int(min(node["Resources"].get(name, 0) / count for name, count in wanted.items()))
@@ -341,27 +339,9 @@ class RayCluster:
         self._learners = []
 
 
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """A section that signals end at once, whoever handles them otherwise."""
-
-    def interrupt(signum: int, frame: object) -> None:
-        raise StopRequested(signum)
-
-    handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
-    handlers = {signum: signal.signal(signum, interrupt) for signum in handled}
-    try:
-        yield
-    finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)
-
-
-def free_port() -> int:
-    """Returns a port of this machine that no program listens at."""
-    with socket.create_server(("", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+def _interrupt(signum: int, frame: object) -> None:
+    """Handler of signals while Ray places learners."""
+    raise StopRequested(signum)
 
 
 def _exit_without(parent: int) -> None:
@@ -391,7 +371,7 @@ def _without_ray(path: list[str]) -> list[str]:
 
 
 def _why_lost(error: RayError) -> str:
-    """What Ray says about the end of an actor, in one line."""
+    """Returns Ray's reason for the end of an actor, in one line."""
     if isinstance(error, ActorUnavailableError):  # Ray takes a while to call a node dead.
         return "Ray can't reach it, as if its node was gone"
     if isinstance(error, ActorUnschedulableError):

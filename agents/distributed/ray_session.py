@@ -69,7 +69,7 @@ def connected() -> Iterator[None]:
         finally:
             signal.signal(signal.SIGTERM, handler)
         stack.callback(ray.shutdown)
-        # Ray prints pages of its logs when a node dies. What matters is in its errors, too.
+        # Ray prints pages of its logs when a node dies; its errors have the reason.
         nothing = stack.enter_context(open(os.devnull, "w"))
         stack.enter_context(contextlib.redirect_stdout(nothing))
         yield
@@ -89,7 +89,7 @@ def running_cluster() -> tuple[str, str]:
     path = Path(folder, "ray", "ray_current_cluster")
     try:
         status = path.lstat()
-        # Whoever has written the address can run code in this process.
+        # The author of the address can run code in this process.
         if stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.getuid()):
             return str(path), path.read_text().strip()
     except OSError:

@@ -2,23 +2,22 @@
 
 Every learner has a counter and two slots. It writes an array to a slot, increments its counter,
 waits for the counters of the others, and reads their slots. The slots take turns: a learner can't be
-two turns ahead of another, so that nobody overwrites what others still read, and one wait is enough.
-Sums are added in the order of ranks by everyone, so that they are equal bit for bit.
+two turns ahead of another, so that no slot is overwritten while it is read, and one wait is enough.
+All learners add in the order of ranks, so that sums are equal bit for bit.
 
 The launcher notes in the memory that a learner has ended, so that the others do not wait for it.
 
-Processors other than x86-64's may show a counter before the slot: see `is_usable`.
+Processors other than x86-64's may show a counter before the slot: `start_on_this_machine` refuses them.
 """
 
 from __future__ import annotations
 
-import os
 import time
 
 import numpy as np
 
 from agents.errors import LearnerLostError
-from agents.workers.channel import ORDERED_WRITES
+from agents.workers.channel import yield_processor
 from agents.workers.shared_block import map_file
 
 # Bytes that a learner writes in a turn; longer arrays take several.
@@ -29,21 +28,15 @@ _LINE_BYTES = 64
 
 _SPIN_SECONDS = 0.002
 _SLEEP_SECONDS = 0.0001
-_yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
-
-
-def is_usable() -> bool:
-    """Whether processes see the writes of others in their order on this processor."""
-    return ORDERED_WRITES
 
 
 def shared_bytes(num_learners: int) -> int:
-    """Size of the memory that learners share; the system allocates what they use of it."""
+    """Returns the bytes of the memory that learners share; the system allocates used pages only."""
     return _LINE_BYTES + num_learners * (_LINE_BYTES + 2 * SLOT_BYTES)
 
 
 class EndedLearner:
-    """The note that a learner has ended, for those that wait for it."""
+    """Rank of the first learner that has ended, for the waiting ones."""
 
     def __init__(self, memory: int):
         """Maps the memory, see `SharedExchange`."""
@@ -116,7 +109,7 @@ class SharedExchange:
         return received
 
     def _swap(self, data: np.ndarray) -> np.ndarray:
-        """Gives bytes, uint8 [size], and returns everyone's [learners, size] until the next turn."""
+        """Writes bytes, uint8 [size]; returns those of all [learners, size] until the next turn."""
         slots = self._slots[self._turn % 2, :, : data.size]
         slots[self._rank] = data
         self._turn += 1
@@ -125,11 +118,11 @@ class SharedExchange:
         return slots
 
     def _wait(self) -> None:
-        """Waits until everyone has written for this turn."""
+        """Waits until all learners have written for this turn."""
         spin_until = time.monotonic() + _SPIN_SECONDS
         while self._counters.min() < self._turn:
             if time.monotonic() < spin_until:
-                _yield_processor()
+                yield_processor()
             elif self._ended.rank is not None:
                 if self._counters.min() < self._turn:  # It may have written before it ended.
                     raise LearnerLostError(self._ended.rank, "this machine", "has ended")

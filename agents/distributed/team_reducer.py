@@ -1,4 +1,4 @@
-"""What several learners reduce, as arrays that one call of an exchange takes."""
+"""Reductions of structures of tensors, as one array for each call of an exchange."""
 
 from __future__ import annotations
 

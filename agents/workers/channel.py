@@ -140,7 +140,7 @@ class Channel:
             try:
                 self._doorbell.send(_RING.pack(sequence))
             except (BlockingIOError, BrokenPipeError, ConnectionResetError):
-                pass  # A full doorbell rings anyway; a closed one is noticed by whoever waits.
+                pass  # A full doorbell rings anyway; waits notice a closed one.
 
     def has_count(self, sequence: int) -> bool:
         """Returns whether the other side's counter has reached `sequence`."""

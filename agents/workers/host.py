@@ -57,7 +57,7 @@ Host: TypeAlias = "LocalHost | WorkerHost"
 Reply: TypeAlias = Any
 
 # Seconds for a process whose connection is closed to exit, so that its exit code is known. Its reaper
-# first ends what it has started.
+# first ends its descendants.
 EXIT_SECONDS = 1.0 + LAST_SECONDS
 
 

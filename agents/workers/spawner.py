@@ -71,7 +71,7 @@ class Spawner:
         return future.result()
 
     def _run(self) -> None:
-        # Workers inherit the mask: whoever interrupts them too, the parent closes them.
+        # Workers inherit the mask: interrupts do not end them, the parent closes them.
         signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
         while True:
             start_process, future = self._jobs.get()
@@ -148,7 +148,7 @@ class WorkerProcess:
         self._process.terminate()
 
     def kill(self) -> None:
-        """Sends SIGKILL, unless the process has exited. Its reaper ends what it has started."""
+        """Sends SIGKILL, unless the process has exited. Its reaper ends its descendants."""
         self._process.send_signal(KILL)
 
     def kill_reaper(self) -> None:
@@ -156,7 +156,7 @@ class WorkerProcess:
         self._process.kill()
 
     def release(self) -> None:
-        """Ends what is left, after the process has exited, if there is no reaper that has done so."""
+        """Ends all descendants of an exited process, if its reaper has not done so."""
         if sys.platform != "linux":
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)

@@ -35,14 +35,13 @@ def free_addresses(count):
         return [f"127.0.0.1:{one.getsockname()[1]}" for one in made]
 
 
-def run_together(function, num_learners, kind="shared", own_settings=(), **settings):
+def run_together(function, num_learners, kind="shared", **settings):
     """Calls `function(reducer, config)` in several processes; returns what each returns, as JSON.
 
     Args:
       function: A function of a module of tests.
       num_learners: Number of processes.
       kind: "shared" for shared memory, "collective" for TensorFlow's collective operations.
-      own_settings: Settings by rank, of some learners.
       **settings: Of the configuration.
     """
     with ExitStack() as stack:
@@ -68,7 +67,7 @@ def run_together(function, num_learners, kind="shared", own_settings=(), **setti
             task = {
                 "cluster": Cluster(rank, num_learners, addresses, memory)._asdict(),
                 "function": f"{function.__module__}.{function.__name__}",
-                "settings": {**settings, **dict(own_settings).get(rank, {})},
+                "settings": settings,
             }
             process.stdin.write(json.dumps(task))
             process.stdin.close()

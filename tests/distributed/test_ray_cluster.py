@@ -44,17 +44,10 @@ class Toy(gymnasium.Env):
 gymnasium.register("OnRayToy-v0", Toy, max_episode_steps=20)
 """
 SETTINGS = [
-    "--env=on_ray_toy:OnRayToy-v0",
-    "--env-backend=inline",
-    "--num-envs=4",
-    "--rollout-length=50",
-    "--minibatch-size=100",
-    "--epochs=2",
-    "--layers=8",
-    "--eval-episodes=1",
-    "--eval-interval=1000",
-    "--checkpoint-interval=1000",
-]
+    "--env=on_ray_toy:OnRayToy-v0", "--env-backend=inline", "--num-envs=4", "--rollout-length=50",
+    "--minibatch-size=100", "--epochs=2", "--layers=8", "--eval-episodes=1",
+    "--eval-interval=1000", "--checkpoint-interval=1000",
+]  # fmt: skip
 ENDLESS = "--steps=100_000_000"
 
 
@@ -145,31 +138,21 @@ def test_too_few_nodes_are_an_error_and_no_wait_for_ever(nodes, folder):
 
 
 @pytest.mark.slow
-def test_learners_on_two_nodes_train_a_run_that_is_resumed_without_ray(nodes, folder):
-    with train_on_ray(folder, "--steps=1000") as command:
-        assert command.wait() == 0, command.printed()
-        assert f"Learners on {nodes.host}, {nodes.host}\n" in command.printed()
-        assert "learner 1:" not in command.printed()  # One output.
-    with train(folder, "--steps=1400") as command:
-        assert command.wait() == 0, command.printed()
-        assert "from step 1,000" in command.printed()
-    assert last_step(folder) == 1400
-
-
-@pytest.mark.slow
 def test_learners_on_two_nodes_learn_the_same_as_those_of_one_machine(nodes, folder):
     with train_on_ray(folder, "--steps=2000") as command:
         assert command.wait() == 0, command.printed()
+        assert f"Learners on {nodes.host}, {nodes.host}\n" in command.printed()
+        assert "learner 1:" not in command.printed()  # One output.
     with train(folder, "--learners=2", "--steps=2000", logdir="local") as command:
         assert command.wait() == 0, command.printed()
     one, other = last_checkpoint(folder), last_checkpoint(folder, "local")
     assert one.keys() == other.keys() and len(one) > 20
     for name, value in one.items():
         np.testing.assert_array_equal(value, other[name], err_msg=name)
-
-
-def end_node(nodes):
-    nodes.kill_second()
+    with train(folder, "--steps=2400") as command:  # Without Ray.
+        assert command.wait() == 0, command.printed()
+        assert "from step 2,000" in command.printed()
+    assert last_step(folder) == 2400
 
 
 def end_actor(nodes):
@@ -178,18 +161,17 @@ def end_actor(nodes):
 
 
 def end_learner(nodes):
-    [pid] = learners_of_actors(nodes)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(learner_of_actor(nodes), signal.SIGKILL)
 
 
 def stop_learner(nodes):
-    [pid] = learners_of_actors(nodes)
-    os.kill(pid, signal.SIGSTOP)
+    os.kill(learner_of_actor(nodes), signal.SIGSTOP)
 
 
-def learners_of_actors(nodes):
+def learner_of_actor(nodes):
     [actor] = nodes.processes("LearnerActor.run")
-    return [learner for reaper in children_of(actor) for learner in children_of(reaper)]
+    [learner] = [learner for reaper in children_of(actor) for learner in children_of(reaper)]
+    return learner
 
 
 def children_of(pid):
@@ -199,8 +181,9 @@ def children_of(pid):
 
 @pytest.mark.timing
 @pytest.mark.slow
-@pytest.mark.parametrize("end", [end_node, end_actor, end_learner, stop_learner])
+@pytest.mark.parametrize("end", [end_actor, end_learner, stop_learner])
 def test_without_restarts_a_lost_learner_ends_the_training(nodes, folder, end):
+    """tests/faults/test_lost_nodes.py ends nodes."""
     with train_on_ray(folder, ENDLESS) as command:
         wait_for_checkpoint(folder, command)
         end(nodes)

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import socket
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ import pytest
 
 from agents.distributed import ray_session
 from agents.errors import UsageError
+from tests.distributed.learners import free_addresses
 
 
 @pytest.fixture
@@ -19,11 +19,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     (tmp_path / "ray").mkdir()
     return tmp_path / "ray"
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def connect():
@@ -64,17 +59,16 @@ def test_the_environment_variable_comes_first(folder, monkeypatch):
     assert ray_session.running_cluster() == ("RAY_ADDRESS", "")
 
 
-def test_an_address_that_somebody_else_has_written_is_not_used(folder, monkeypatch):
-    (folder / "ray_current_cluster").write_text("10.0.0.1:6379")
+def test_addresses_that_others_have_written_or_linked_are_not_used(folder, monkeypatch):
+    path = folder / "ray_current_cluster"
+    (folder / "other").write_text("10.0.0.1:6379")
+    path.symlink_to(folder / "other")
+    assert ray_session.running_cluster() == ("", "")
+    (folder / "other").replace(path)
+    assert ray_session.running_cluster() == (str(path), "10.0.0.1:6379")
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     if not os.geteuid():  # Root's would be used.
-        os.chown(folder / "ray_current_cluster", 12345, -1)
-    assert ray_session.running_cluster() == ("", "")
-
-
-def test_a_link_to_an_address_is_not_followed(folder):
-    (folder / "other").write_text("10.0.0.1:6379")
-    (folder / "ray_current_cluster").symlink_to(folder / "other")
+        os.chown(path, 12345, -1)
     assert ray_session.running_cluster() == ("", "")
 
 
@@ -96,7 +90,7 @@ def test_wrong_addresses_are_refused(folder, installed, monkeypatch, address, ex
 def test_a_cluster_that_does_not_answer_is_refused_before_ray_waits_for_it(
     folder, installed, monkeypatch, is_named
 ):
-    address = f"127.0.0.1:{free_port()}"
+    [address] = free_addresses(1)
     if is_named:
         monkeypatch.setenv("RAY_ADDRESS", address)
     else:

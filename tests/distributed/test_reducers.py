@@ -62,7 +62,7 @@ def variables(rank):
     return {name: tf.Variable(value) for name, value in {**values, **scalars}.items()}
 
 
-def reduce_everything(reducer, config):
+def reduce_everything(reducer):
     """Checks the reductions of this learner; returns the fingerprint of what it got."""
     count, rank, got = reducer.num_learners, reducer.rank, {}
     assert not reducer.compiles
@@ -137,13 +137,7 @@ def check_stop(reducer):
         assert not stop_signals.requested
 
 
-@pytest.mark.parametrize("num_learners, kind", [(2, "shared"), (3, "collective")])
-def test_learners_get_the_same_bits(num_learners, kind):
-    results = run_together(reduce_everything, num_learners, kind)
-    assert len(results) == num_learners and len(set(results)) == 1
-
-
-def leave_early(reducer, config):
+def leave_early(reducer):
     """The chief is interrupted between two iterations, while the others wait for the next."""
     reducer.copy_from_chief({"weight": tf.Variable(1.0)})
     if reducer.rank == 0:
@@ -154,10 +148,10 @@ def leave_early(reducer, config):
     return raised.value.signum
 
 
-def fail_early(reducer, config):
+def fail_early(reducer):
     """The last learner fails before an iteration; the others are told why."""
     reducer.copy_from_chief({"weight": tf.Variable(1.0)})
-    if reducer.rank == 1:
+    if reducer.rank == reducer.num_learners - 1:
         reducer.leave(ValueError("the simulator has crashed\nin many lines"))
         return ""
     with pytest.raises(LearnerLostError) as raised, reducer.raising():
@@ -165,14 +159,18 @@ def fail_early(reducer, config):
     return str(raised.value)
 
 
-@pytest.mark.parametrize("kind", ["shared", "collective"])
-def test_learners_leave_with_a_chief_that_is_interrupted(kind):
-    assert run_together(leave_early, 2, kind) == [signal.SIGTERM] * 2
+def use(reducer, config):
+    results = [reduce_everything(reducer), leave_early(reducer)]
+    return results if isinstance(reducer, SharedReducer) else [*results, fail_early(reducer)]
 
 
-def test_a_learner_that_fails_tells_why():
-    lost, _ = run_together(fail_early, 2, "collective")
-    assert lost == "learner 1 on 127.0.0.1 failed: the simulator has crashed"
+@pytest.mark.parametrize(("num_learners", "kind"), [(2, "shared"), (3, "collective")])
+def test_learners_get_the_same_bits_leave_together_and_tell_why_they_fail(num_learners, kind):
+    fingerprints, signals, *losses = zip(*run_together(use, num_learners, kind), strict=True)
+    assert len(fingerprints) == num_learners and len(set(fingerprints)) == 1
+    assert signals == (signal.SIGTERM,) * num_learners
+    lost = "learner 2 on 127.0.0.1 failed: the simulator has crashed"
+    assert losses == ([(lost, lost, "")] if kind == "collective" else [])
 
 
 # Reductions of one learner.

@@ -2,8 +2,6 @@
 
 import contextlib
 import os
-import subprocess
-import sys
 import threading
 import time
 
@@ -179,44 +177,3 @@ def test_what_a_learner_gave_before_it_ended_is_received():
         together(lambda: made[0].gather(np.ones(3, np.uint8)), lambda: ended.note(0))
         # Both have ended waiting: the first has written, and waits for nobody any more.
         assert made[1].gather(np.ones(3, np.uint8)).sum() == 6
-
-
-LEARNER = """
-import hashlib, sys
-import numpy as np
-from agents.distributed import shared_exchange
-shared_exchange.SLOT_BYTES = 60
-rank, num_learners, memory = map(int, sys.argv[1:])
-exchange = shared_exchange.SharedExchange(memory, rank, num_learners)
-digest = hashlib.sha256()
-rngs = [np.random.default_rng(one) for one in range(num_learners)]
-for turn in range(80):
-    arrays = [rng.standard_normal(turn % 7 * 101).astype(np.float32) for rng in rngs]
-    total = exchange.sum(arrays[rank])
-    np.testing.assert_allclose(total, np.sum(arrays, axis=0, dtype=np.float64), atol=1e-5)
-    gathered = exchange.gather(arrays[rank].view(np.uint8))
-    np.testing.assert_array_equal(gathered, np.stack([array.view(np.uint8) for array in arrays]))
-    digest.update(total.tobytes() + gathered.tobytes())
-print(digest.hexdigest())
-"""
-
-
-def test_processes_receive_the_same():
-    memory = create_anonymous_file(shared_bytes(3))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", LEARNER, *map(str, (rank, 3, memory))],
-            pass_fds=[memory],
-            stdout=subprocess.PIPE,
-        )
-        for rank in range(3)
-    ]
-    os.close(memory)
-    try:
-        hashes = {process.communicate(timeout=60)[0] for process in processes}
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
-    assert len(hashes) == 1 and len(hashes.pop().strip()) == 64
-    assert not any(process.returncode for process in processes)
