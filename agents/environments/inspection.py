@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -102,9 +103,15 @@ def inspect_env(
     if steps:
         findings += _check_observations(observation_space, steps)
         findings += _check_rewards(steps)
-        findings += _check_episodes(time_limit, steps)
-        findings += [] if action_mask else _check_masks(steps)
-    findings = sorted(findings, key=lambda finding: not finding.is_error)
+        if not time_limit and not steps.lengths:
+            problem = f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit"
+            advice = "--max-episode-steps=1000 cuts episodes, so that evaluations end"
+            findings.append(Finding(False, problem, advice))
+        if steps.masked and not action_mask:
+            problem = f"the {steps.masked} hold an {KEY}, which training ignores"
+            advice = "--action-mask=true lets the policy take valid actions only"
+            findings.append(Finding(False, problem, advice))
+    findings.sort(key=lambda finding: not finding.is_error)
     return Inspection(observation_space, action_space, time_limit, steps, findings)
 
 
@@ -179,38 +186,30 @@ def _check_interface(env: Env, reset_options: Options) -> list[Finding]:
 
 def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
     """Checks that a seed determines an episode: in a new environment, and in a used one."""
-    new = make()
-    try:
+    with contextlib.closing(make()) as new:
         first = list(_episode(new, seed))
-    finally:
-        new.close()
     # It was used by `take_random_steps`.
     again = list(_episode(env, seed))
-    other = make()
-    try:
+    with contextlib.closing(make()) as other:
         second = list(_episode(other, seed))
-    finally:
-        other.close()
     if step := _first_difference(first, second):
-        return [
-            Finding(
-                False,
-                f"two environments that are reset with the same seed differ {step}",
-                "draw random numbers from self.np_random only, after super().reset(seed=seed); otherwise "
-                "no run can be repeated",
-            )
-        ]
-    if step := _first_difference(first, again):
-        return [
-            Finding(
-                False,
-                "an environment that was used before and is reset with a seed differs from a new one "
-                f"{step}",
-                "initialize everything in reset; or let a function make it, which returns "
-                "agents.tools.wrappers.RebuildOnSeed(MyEnv). Otherwise resumed runs are not exact",
-            )
-        ]
-    return []
+        problem = f"two environments that are reset with the same seed differ {step}"
+        advice = (
+            "draw random numbers from self.np_random only, after super().reset(seed=seed); otherwise "
+            "no run can be repeated"
+        )
+    elif step := _first_difference(first, again):
+        problem = (
+            "an environment that was used before and is reset with a seed differs from a new one "
+            f"{step}"
+        )
+        advice = (
+            "initialize everything in reset; or let a function make it, which returns "
+            "agents.tools.wrappers.RebuildOnSeed(MyEnv). Otherwise resumed runs are not exact"
+        )
+    else:
+        return []
+    return [Finding(False, problem, advice)]
 
 
 def _episode(env: Env, seed: int) -> Iterator[list[np.ndarray]]:
@@ -287,34 +286,9 @@ def _check_rewards(steps: RandomSteps) -> list[Finding]:
         return [Finding(True, problem, "scale or clip it in the environment")]
     if np.ptp(reward) > 0 or len(set(steps.lengths)) > 1:
         return []
-    return [
-        Finding(
-            False,
-            f"the reward was {reward[0]:g} in all {len(reward):,} random steps",
-            "nothing can be learned until actions change it: reward progress, or start nearer to the goal",
-        )
-    ]
-
-
-def _check_episodes(time_limit: int | None, steps: RandomSteps) -> list[Finding]:
-    """Checks that episodes end."""
-    if time_limit or steps.lengths:
-        return []
-    return [
-        Finding(
-            False,
-            f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit",
-            "--max-episode-steps=1000 cuts episodes, so that evaluations end",
-        )
-    ]
-
-
-def _check_masks(steps: RandomSteps) -> list[Finding]:
-    """Checks that there are no action masks, where the policy does not take them."""
-    if not steps.masked:
-        return []
-    problem = f"the {steps.masked} hold an {KEY}, which training ignores"
-    return [Finding(False, problem, "--action-mask=true lets the policy take valid actions only")]
+    problem = f"the reward was {reward[0]:g} in all {len(reward):,} random steps"
+    advice = "nothing can be learned until actions change it: reward progress, or start nearer to the goal"
+    return [Finding(False, problem, advice)]
 
 
 def _named_leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:

@@ -15,7 +15,7 @@ from agents.environments.wrappers.action_mask import KEY
 from agents.spaces import leaf_spaces
 
 if TYPE_CHECKING:
-    from agents.types import Env, Info, Leaves, NestedArray, Space
+    from agents.types import Env, Info, NestedArray, Space
 
 
 class Scale:
@@ -97,7 +97,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             start = time.perf_counter()
             observ, info = unpack_reset(env.reset(seed=given_seed))
             reset_seconds.append(time.perf_counter() - start)
-            _add(scales, _checked(check, observ))
+            _add(scales, check, observ)
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
         if _observes_mask(observ) or KEY in info:
             masked = "observations" if _observes_mask(observ) else "infos"
@@ -106,7 +106,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
         observ, reward, terminated, truncated, info = env.step(action)
         step_seconds.append(time.perf_counter() - start)
         check_types(reward, terminated, truncated, info)
-        _add(scales, _checked(check, observ))
+        _add(scales, check, observ)
         rewards.append(float(reward))
         sum_of_rewards, length = sum_of_rewards + float(reward), length + 1
         if terminated or truncated:
@@ -136,17 +136,13 @@ def _observes_mask(observ: NestedArray) -> bool:
     return isinstance(observ, dict) and KEY in observ
 
 
-def _checked(check: DataCheck, observ: NestedArray) -> Leaves:
-    """Returns copies of the leaves of an observation.
+def _add(scales: Sequence[Scale], check: DataCheck, observ: NestedArray) -> None:
+    """Adds an observation to the scales of its leaves.
 
     Raises:
       DataError: Its structure, a shape, a type or a number stops training.
     """
-    leaves = [np.array(leaf) for leaf in check.leaves(observ)]
+    leaves = check.leaves(observ)
     check.check_bounds([leaf[None] for leaf in leaves], 0)
-    return leaves
-
-
-def _add(scales: Sequence[Scale], leaves: Leaves) -> None:
     for scale, leaf in zip(scales, leaves, strict=True):
         scale.add(leaf.astype(np.float64).ravel())

@@ -18,8 +18,6 @@ import cloudpickle
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-_GYMNASIUM = "gymnasium."  # Registers these in any process.
-
 
 class PickledFunction:
     """A function that is unpickled when it is called; until then, nothing is imported for it."""
@@ -34,15 +32,18 @@ class PickledFunction:
 
 
 def dump_registrations() -> list[bytes]:
-    """Returns the environments that were registered here, one by one; not Gymnasium's own.
+    """Returns the environments that were registered here, one by one; every process has Gymnasium's.
 
     Environments that can't be pickled are left out: their constructors raise in the worker.
     """
     registrations = []
     for spec in list(gymnasium.registry.values()):
-        if not _is_gymnasiums(spec):
+        if not f"{module_of(spec.entry_point or spec.vector_entry_point)}.".startswith(
+            "gymnasium."
+        ):
             with contextlib.suppress(Exception):  # Pickling runs methods of the user's objects.
-                registrations.append(_dump(spec))
+                sent = spec.entry_point and _sent(spec.entry_point)
+                registrations.append(cloudpickle.dumps(dataclasses.replace(spec, entry_point=sent)))
     return registrations
 
 
@@ -60,16 +61,11 @@ def load_registrations(registrations: Sequence[bytes]) -> None:
                 warnings.filterwarnings("ignore", message=again)
 
 
-def _is_gymnasiums(spec: EnvSpec) -> bool:
-    entry_point = spec.entry_point or spec.vector_entry_point
-    name = entry_point if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
-    return f"{name}.".startswith(_GYMNASIUM)
-
-
-def _dump(spec: EnvSpec) -> bytes:
-    sent = spec.entry_point and _sent(spec.entry_point)
-    data: bytes = cloudpickle.dumps(dataclasses.replace(spec, entry_point=sent))
-    return data
+def module_of(entry_point: Callable[..., Any] | str | None) -> str:
+    """Returns the module that an environment's constructor is in; empty if it has none."""
+    if isinstance(entry_point, str):
+        return entry_point.partition(":")[0]
+    return getattr(entry_point, "__module__", "")
 
 
 def _sent(entry_point: Callable[..., Any] | str) -> Callable[..., Any] | str:

@@ -20,6 +20,7 @@ from gymnasium.envs.registration import EnvSpec
 
 from agents.environments import bullet, dm_control
 from agents.environments.families import DM_CONTROL, FAMILIES
+from agents.environments.registered_specs import module_of
 from agents.environments.rendering import check_rendering
 from agents.environments.wrappers import ActionRepeat, RebuildOnSeed, ResetOptions
 from agents.environments.wrappers.action_mask import with_action_mask
@@ -115,7 +116,8 @@ def make_env(
         check_rendering(spec)  # Gymnasium only warns, and the first frame is None then.
     limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
     try:
-        env = _make_reproducible(spec, **limit, **env_kwargs)
+        make = functools.partial(_make_new, spec, {**limit, **env_kwargs})
+        env = RebuildOnSeed(make) if _has_prefix(spec, _STATEFUL_PREFIXES) else make()
     except TypeError as error:
         usage_error = _unexpected_kwargs(error, spec.id, env_kwargs)
         if usage_error is None:
@@ -125,10 +127,9 @@ def make_env(
         env = ResetOptions(env, reset_options)
     if action_repeat > 1:
         env = ActionRepeat(env, action_repeat)
-    for name in env_wrappers:
-        env = _apply_wrapper(env, name, "env_wrappers")
-    for name in train_wrappers:
-        env = _apply_wrapper(env, name, "train_wrappers")
+    for setting, names in (("env_wrappers", env_wrappers), ("train_wrappers", train_wrappers)):
+        for name in names:
+            env = _apply_wrapper(env, name, setting)
     if action_mask:
         env = with_action_mask(env)
     return wrap(env) if wrap else env
@@ -172,45 +173,27 @@ def _describe_unknown(name: str, module: str) -> str:
         )
     package = f"{module.partition('.')[0]}."
     own = [
-        id for id, spec in gymnasium.registry.items() if f"{_module_of(spec)}.".startswith(package)
+        id
+        for id, spec in gymnasium.registry.items()
+        if f"{module_of(spec.entry_point)}.".startswith(package)
     ]
     listed = f"{module} registers {', '.join(own[:5])}{', ...' if own[5:] else ''}"
     nearest = did_you_mean(name, own or dir(sys.modules[module]))
     return f"{unknown}{nearest}\n{listed if own else f'{module} registers no environments'}"
 
 
-def _module_of(spec: EnvSpec) -> str:
-    """Returns the module that an environment's constructor is in; empty if it has none."""
-    if isinstance(spec.entry_point, str):
-        return spec.entry_point.partition(":")[0]
-    return getattr(spec.entry_point, "__module__", "")
-
-
 def _check_entry_point(spec: EnvSpec) -> None:
     """Raises UsageError if a package is not installed, or the environment was removed."""
-    if isinstance(spec.entry_point, str):
-        for family in FAMILIES:
-            if spec.entry_point.startswith(family.entry_point_prefix):
-                family.check_packages(spec.id)
-        return
+    for family in FAMILIES:
+        if _has_prefix(spec, family.entry_point_prefix):
+            family.check_packages(spec.id)
     # Gymnasium keeps the ids of environments that it has removed; making them raises.
-    if getattr(spec.entry_point, "__module__", None) == "gymnasium.envs":
+    if module_of(spec.entry_point) == "gymnasium.envs":
         newest = registration.find_highest_version(spec.namespace, spec.name)
         hint = f"; use '{registration.get_env_id(spec.namespace, spec.name, newest)}'"
         raise UsageError(
             f"environment '{spec.id}' is no longer part of Gymnasium{'' if newest == spec.version else hint}"
         )
-
-
-def _make_reproducible(spec: EnvSpec, **kwargs: Any) -> Env:
-    """Makes an environment in which equal seeds give equal episodes, whatever came before.
-
-    Args:
-      spec: Gymnasium's specification.
-      **kwargs: For `gymnasium.make`.
-    """
-    make = functools.partial(_make_new, spec, kwargs)
-    return RebuildOnSeed(make) if _has_prefix(spec, _STATEFUL_PREFIXES) else make()
 
 
 def _make_new(spec: EnvSpec, kwargs: dict[str, Any]) -> Env:

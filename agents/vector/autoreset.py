@@ -94,7 +94,7 @@ class SameStepAutoreset(VectorWrapper):
         observ, reset_infos = self.env.reset(options={"reset_mask": done.copy()})
         self._check_other_rows(final, observ, done)
         infos = {
-            **_merge_infos(infos, reset_infos, done),
+            **_join_infos(_mask_infos(infos, ~done), _mask_infos(reset_infos, done)),
             "final_info": _mask_infos(infos, done),
             "_final_info": done,
             "final_obs": pack(self.single_observation_space, final),  # [B, ...]
@@ -122,11 +122,6 @@ def _partial_reset_message(env: VectorEnv) -> str:
         "gymnasium.vector.SyncVectorEnv(constructors, autoreset_mode=AutoresetMode.SAME_STEP). A vector environment of "
         'your own must reset exactly the environments of options["reset_mask"].'
     )
-
-
-def _merge_infos(step: Info, reset: Info, done: np.ndarray) -> Info:
-    """Returns the infos of a step, with those of the reset in the rows `done` [B]."""
-    return _join_infos(_mask_infos(step, ~done), _mask_infos(reset, done))
 
 
 def _mask_infos(infos: Info, rows: np.ndarray) -> Info:

@@ -16,7 +16,7 @@ from agents.errors import UsageError
 from agents.spaces import leaf_spaces, pack, rows_of
 from agents.vector.batch_infos import batch_infos
 from agents.vector.batch_inputs import ActionCheck, check_reset, reset_mask, seed_list
-from agents.vector.exchange import Exchange, Pending, SendRequest
+from agents.vector.exchange import Exchange, SendRequest
 from agents.vector.paced_rollout import PacedRollout
 from agents.vector.restarts import ALL, Restarter, failed_rows
 from agents.workers.environment_group import innermost
@@ -112,7 +112,7 @@ class BatchEnv(VectorEnv):
         self._check_actions = ActionCheck(self.single_action_space, self.num_envs)
         self._exchange, self.wait_for = Exchange(hosts, blocking), wait_for
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
-        self._pending: tuple[str, Pending] | None = None
+        self._pending: str | None = None  # The request under way.
         self.layout = Layout(
             self.num_envs,
             self.single_observation_space,
@@ -163,7 +163,11 @@ class BatchEnv(VectorEnv):
         Raises:
           AlreadyPendingCallError: Another step was started, and not waited for.
         """
-        self._begin_step(actions)
+        self._check_idle("step")
+        check_reset(self._needs_reset)
+        for array, leaf in zip(self._arrays.action, self._check_actions(actions), strict=True):
+            array[...] = leaf  # [B, ...]
+        self._begin("step", lambda host, started: host.send_step(started))
 
     def step_wait(self) -> tuple[NestedArray, np.ndarray, np.ndarray, np.ndarray, Info]:
         """Waits for the end of the step that `step_async` has started, and returns what `step` does.
@@ -197,7 +201,7 @@ class BatchEnv(VectorEnv):
         Returns:
           A new block, uint8 [size], that `layout` describes.
         """
-        self._begin_step(actions)
+        self.step_async(actions)
         return self._end_step()[1]
 
     def start_rollout(self, steps: int) -> PacedRollout:
@@ -344,13 +348,6 @@ class BatchEnv(VectorEnv):
                 f"Calling `{action}` before `step_wait` has returned the step under way.", "step"
             )
 
-    def _begin_step(self, actions: NestedArray) -> None:
-        self._check_idle("step")
-        check_reset(self._needs_reset)
-        for array, leaf in zip(self._arrays.action, self._check_actions(actions), strict=True):
-            array[...] = leaf  # [B, ...]
-        self._begin("step", _send_step)
-
     def _end_step(self) -> tuple[RowInfos, np.ndarray]:
         """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
         infos = self._end()
@@ -366,13 +363,14 @@ class BatchEnv(VectorEnv):
     def _begin(self, action: str, send: SendRequest) -> None:
         """Requests something of all hosts; all environments need a reset until `_end` returns."""
         self._needs_reset[:] = True
-        self._pending = action, self._exchange.begin(action, send)
+        self._exchange.begin(action, send)
+        self._pending = action
 
     def _end(self) -> RowInfos:
         """Waits for what was requested, and returns the infos of rows that have any."""
         assert self._pending
-        (action, pending), self._pending = self._pending, None
-        infos, failures = self._exchange.end(pending)
+        action, self._pending = self._pending, None
+        infos, failures = self._exchange.end()
         if failures or (self.restarts and action == "step"):
             infos += self._handle_failures(action, failures)
         return infos
@@ -405,10 +403,6 @@ class BatchEnv(VectorEnv):
         return batch_infos(infos, self.num_envs)
 
 
-def _send_step(host: Host, started: float) -> None:
-    host.send_step(started)
-
-
 def _make_hosts(
     envs: Sequence[Env | ExternalProcess | Host], blocking: bool, restarts: bool, wait_for: float
 ) -> list[Host]:
@@ -435,7 +429,7 @@ def _make_hosts(
             f"Only environments in processes, stepped in parallel, can be ahead of others: got wait_for {wait_for} "
             "with environments in this process or blocking=True. Pass wait_for=1."
         )
-    hosts = [_as_host(host) for host in given]
+    hosts = [_as_host(env) for env in given]
     _check_distinct(hosts)
     return hosts
 

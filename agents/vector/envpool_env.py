@@ -231,12 +231,6 @@ def check_env_pool(task: str, env_kwargs: dict[str, Any], action_repeat: int = 1
             f"action_repeat: EnvPool does not repeat actions, expected 1, got {action_repeat}\n"
             "some tasks take a number of frames, as in --env-kwargs='{\"frame_skip\": 4}'"
         )
-    _check_arguments(task, env_kwargs)
-
-
-def _check_arguments(task: str, env_kwargs: dict[str, Any]) -> None:
-    import envpool
-
     known = [name for name in envpool.make_spec(task).config._fields if name not in _OWN_SETTINGS]
     for name in env_kwargs:
         if name in _OWN_SETTINGS:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from agents import stop_signals
 from agents.errors import EnvironmentFailure
@@ -33,22 +33,6 @@ REPEAT_SECONDS = 60.0
 _MAX_NAMED = 4
 
 
-class Pending(NamedTuple):
-    """A request that was sent.
-
-    Attributes:
-      hosts: Hosts that have not replied.
-      infos: The infos of rows whose host has replied, where they have any.
-      failures: Hosts that have failed.
-      look: Looks for hosts that keep the others waiting.
-    """
-
-    hosts: list[Host]
-    infos: RowInfos
-    failures: list[HostFailure]
-    look: Callable[[], None]
-
-
 class Exchange:
     """Sends requests to all hosts of a batch and receives their replies.
 
@@ -67,48 +51,50 @@ class Exchange:
         # Hosts in this process last: they work while the workers do.
         by_place = sorted(hosts, key=lambda host: isinstance(host, LocalHost))
         self._hosts, self._blocking = hosts if blocking else by_place, blocking
-        self.rows: dict[Host, range] = {}
-        for host in hosts:
-            start = sum(map(len, self.rows.values()))
-            self.rows[host] = range(start, start + host.num_envs)
-        self.watchdog = Watchdog(self.rows)
+        self.watchdog = Watchdog(hosts)
+        self.rows = self.watchdog.rows
 
-    def begin(self, action: str, send: SendRequest) -> Pending:
-        """Sends a request to all hosts, even after failures.
+    def begin(self, action: str, send: SendRequest) -> None:
+        """Sends a request to all hosts, even after failures; `end` must follow.
 
         If blocking, each of them replies before the next one gets it.
 
         Args:
           action: What is requested, a word for warnings.
           send: Sends the request to a host.
-
-        Returns:
-          What `end` takes.
         """
-        infos: RowInfos = []
-        failures: list[HostFailure] = []
+        self._waiting: list[Host] = []
+        self._infos: RowInfos = []
+        self._failures: list[HostFailure] = []
         started = time.monotonic()
-        pending: list[Host] = []
-        late: list[Host] = []
-        look = self.watchdog.begin(action, started)
-        for host in self._hosts:
-            if host.owes_reply and not self._blocking:
-                late.append(host)
-                continue
-            try:
-                if self._blocking:
-                    send(host, time.monotonic())
-                    infos += host.receive()
-                else:
-                    send(host, started)
-                    pending.append(host)
-            except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self.rows[host], error))
-        if late:
-            self._send_late(late, send, started, pending, failures)
-        return Pending(pending, infos, failures, look)
+        self.watchdog.begin(action, started)
+        late = [host for host in self._hosts if not self._send(host, send, started)]
+        while late:
+            stop_signals.check()
+            self.watchdog.look()
+            time.sleep(_PAUSE_SECONDS)
+            late = [host for host in late if not self._send(host, send, started)]
 
-    def end(self, pending: Pending) -> tuple[RowInfos, list[HostFailure]]:
+    def _send(self, host: Host, send: SendRequest, started: float) -> bool:
+        """Sends a request to a host; returns False if its reply to an earlier one must come first.
+
+        Hosts that hang must not use up the time of others.
+        """
+        if host.owes_reply and host.is_busy and not self._blocking:
+            if time.monotonic() < started + host.timeout:
+                return False
+        try:
+            if self._blocking:
+                send(host, time.monotonic())
+                self._infos += host.receive()
+            else:
+                send(host, started)  # Discards a late reply first, or times out.
+                self._waiting.append(host)
+        except EnvironmentFailure as error:
+            self._failures.append(HostFailure(host, self.rows[host], error))
+        return True
+
+    def end(self) -> tuple[RowInfos, list[HostFailure]]:
         """Receives the reply of each host, even after failures.
 
         Otherwise the reply of another host would be left unread. However many hosts do not reply,
@@ -117,72 +103,50 @@ class Exchange:
         Returns:
           The infos of rows that have any, and the failures.
         """
-        infos, failures = pending.infos, pending.failures
-        for host in pending.hosts:
+        for host in self._waiting:
             try:
-                infos += host.receive(pending.look)
+                self._infos += host.receive(self.watchdog.look)
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self.rows[host], error))
-        return infos, sorted(failures, key=lambda failure: failure.rows.start)
-
-    def _send_late(
-        self,
-        late: list[Host],
-        send: SendRequest,
-        started: float,
-        pending: list[Host],
-        failures: list[HostFailure],
-    ) -> None:
-        """Sends a request to hosts that owe the reply to an earlier one, as soon as it is there.
-
-        Each as soon as it can take it: hosts that hang must not use up the time of others.
-        """
-        while late:
-            for host in list(late):
-                if host.is_busy and time.monotonic() < started + host.timeout:
-                    continue
-                late.remove(host)
-                try:
-                    send(host, started)  # Discards the late reply first, or times out.
-                    pending.append(host)
-                except EnvironmentFailure as error:
-                    failures.append(HostFailure(host, self.rows[host], error))
-            if late:
-                stop_signals.check()
-                self.watchdog.look()
-                time.sleep(_PAUSE_SECONDS)
+                self._failures.append(HostFailure(host, self.rows[host], error))
+        return self._infos, sorted(self._failures, key=lambda failure: failure.rows.start)
 
 
 class Watchdog:
-    """Warns about hosts that keep the others waiting, while they do."""
+    """Warns about stragglers.
 
-    def __init__(self, rows: Mapping[Host, range]):
-        """Watches hosts with the rows of their environments in the batch."""
-        self._rows = rows
+    Attributes:
+      rows: The rows of each host's environments in the batch.
+    """
+
+    def __init__(self, hosts: Sequence[Host]):
+        """Watches hosts, in the order of their rows."""
+        self.rows: dict[Host, range] = {}
+        start = 0
+        for host in hosts:
+            self.rows[host] = range(start, start := start + host.num_envs)
         self._warned: dict[int, float] = {}
         self._action, self._started = "", 0.0
         self._num_busy, self._others_seconds = 0, 0.0
         self._longest = 0.0
 
-    def begin(self, action: str, started: float) -> Callable[[], None]:
-        """Starts watching a request; returns `look`.
+    def begin(self, action: str, started: float) -> None:
+        """Starts watching a request.
 
         Args:
           action: What is requested, such as "step".
           started: Start of the request, a time of `time.monotonic`.
         """
         self._action, self._started, self._num_busy = action, started, 0
-        return self.look
 
     def look(self) -> None:
         """Warns if hosts take much longer than the others; to be called every few milliseconds."""
         waited = time.monotonic() - self._started
-        busy = [host for host in self._rows if host.is_busy]
+        busy = [host for host in self.rows if host.is_busy]
         if len(busy) != self._num_busy:
             self._num_busy, self._others_seconds = len(busy), waited
         if waited < MIN_SECONDS or not busy:
             return
-        has_others = len(busy) < len(self._rows)
+        has_others = len(busy) < len(self.rows)
         slow = SLOWNESS * self._others_seconds if has_others else float("inf")
         if waited < max(MIN_SECONDS, min(busy[0].timeout / 2, slow)):
             return
@@ -215,7 +179,7 @@ class Watchdog:
         waited = time.monotonic() - self._started
         if waited < CONSTRUCTOR_SECONDS:
             return
-        busy = [host for host in self._rows if host.is_busy]
+        busy = [host for host in self.rows if host.is_busy]
         if busy:
             self._warn(busy, f"under construction for {waited:.1f} s")
 
@@ -233,7 +197,7 @@ class Watchdog:
         warnings.warn(text[0].upper() + text[1:], RuntimeWarning, stacklevel=2)
 
     def _name(self, host: Host) -> str:
-        rows, row = self._rows[host], host.busy_row
+        rows, row = self.rows[host], host.busy_row
         if len(rows) == 1 or row is not None:
             return f"environment {rows[0] if row is None else row} (process {host.pid})"
         return f"environments {rows[0]} to {rows[-1]} (process {host.pid})"
@@ -247,11 +211,7 @@ def wait_until_ready(hosts: Sequence[WorkerHost]) -> None:
     Raises:
       EnvironmentFailure: A host could not construct its environments.
     """
-    rows: dict[Host, range] = {}
-    start = 0
-    for host in hosts:
-        rows[host] = range(start, start := start + host.num_envs)
-    watchdog = Watchdog(rows)
+    watchdog = Watchdog(hosts)
     watchdog.begin("constructor", time.monotonic())
 
     def look(waited_for: WorkerHost) -> None:

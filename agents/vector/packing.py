@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from gymnasium.vector import VectorWrapper
 
-from agents.environments.data_check import DataCheck, DataError, are_finite, check_reward
+from agents.environments.data_check import DataCheck, DataError, check_reward
 from agents.errors import InvalidDataError
 from agents.own_copy import own_copy
 from agents.spaces import flatten
@@ -110,8 +110,9 @@ class PackedSteps(VectorWrapper):
     def _check_numbers(self, results: Results) -> None:
         """Raises InvalidDataError for observations that `DataCheck` refuses, or infinite rewards."""
         check, done = self._check, results.terminated | results.truncated  # [B]
-        if are_finite(results.reward) and check.are_in_bounds(results.observ) and not done.any():
-            return
+        if np.isfinite(results.reward).all() and check.are_in_bounds(results.observ):
+            if not done.any():
+                return
         for env in range(self.num_envs):
             try:
                 check_reward(results.reward[env])

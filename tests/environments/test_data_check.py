@@ -5,13 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from agents.environments.data_check import (
-    DataCheck,
-    DataError,
-    are_finite,
-    check_types,
-    unpack_reset,
-)
+from agents.environments.data_check import DataCheck, DataError, check_types, unpack_reset
 from agents.errors import InvalidDataError
 from agents.spaces import leaf_spaces
 from agents.workers.environment_group import EnvironmentGroup
@@ -106,14 +100,13 @@ def test_bad_data_of_a_step_is_refused_and_the_other_environments_are_stepped(ki
         assert re.match("An environment's step returned ", str(caught.value))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in BAD_STEPS if "observation" in kind])
 @pytest.mark.parametrize("autoreset", [False, True])
-def test_bad_observations_of_a_reset_are_refused(kind, autoreset):
-    bad, message = BAD_STEPS[kind]
-    group, _ = make(BadEnv(), BadEnv(bad, "reset", ends=autoreset))
-    with pytest.raises(InvalidDataError, match=message) as caught, np.errstate(over="ignore"):
-        group.step() if autoreset else group.reset()
-    assert caught.value.env_index == 1
+def test_bad_observations_of_a_reset_are_refused(autoreset):
+    for bad, message in (BAD_STEPS[kind] for kind in BAD_STEPS if "observation" in kind):
+        group, _ = make(BadEnv(), BadEnv(bad, "reset", ends=autoreset))
+        with pytest.raises(InvalidDataError, match=message) as caught, np.errstate(over="ignore"):
+            group.step() if autoreset else group.reset()
+        assert caught.value.env_index == 1
 
 
 def test_two_bad_environments_are_both_named_and_valid_again_afterwards():
@@ -126,14 +119,6 @@ def test_two_bad_environments_are_both_named_and_valid_again_afterwards():
     for env in (0, 2):
         group.envs[env]._bad = None
     assert len(group.step()) == 1
-
-
-def test_final_observations_are_checked():
-    bad = {0: np.array([0, np.inf], np.float32)}
-    group, _ = make(BadEnv(), BadEnv(bad, ends=True))
-    group.step()
-    with pytest.raises(InvalidDataError, match=r"returned inf at \[1\]"):
-        group.step()
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -173,36 +158,23 @@ def test_elements_of_the_space_pass(space, observ):
 
 
 @pytest.mark.parametrize(
-    ("space", "observ"),
+    ("space", "observ", "words"),
     [
-        (IMAGE, np.full((2, 2, 1), 256)),
-        (IMAGE, np.full((2, 2, 1), -1)),
-        (IMAGE, np.zeros((2, 2, 1), np.float32)),
-        (BOX, [[0.5], [0.5, 0.5]]),
-        (spaces.Discrete(3), 0.5),
-        (spaces.MultiBinary(2), np.zeros(2)),
-        (MIXED, {"a": 1}),
-        (MIXED, {"a": 1, "b": (VALID,)}),
-        (MIXED, VALID),
+        (IMAGE, np.full((2, 2, 1), 256), "with 256, expected Box"),
+        (IMAGE, np.full((2, 2, 1), -1), "with -1, expected Box"),
+        (IMAGE, np.zeros((2, 2, 1), np.float32), "type float32, expected Box"),
+        (BOX, [[0.5], [0.5, 0.5]], "[[0.5], [0.5, 0.5]], expected Box"),
+        (spaces.MultiBinary(2), np.zeros(2), "type float64, expected MultiBinary(2)"),
+        (MIXED, VALID, "expected a dictionary with 'a'"),
+        (MIXED, {"a": 1}, "{'a': 1}, expected a dictionary with 'b'"),
+        (MIXED, {"a": 1, "b": (VALID,)}, "1 values at ['b'], expected 2 values"),
+        (MIXED, {"a": 1, "b": (VALID, [1])}, "shape (1,) at ['b'][1], expected MultiBinary(2)"),
+        (MIXED, {"a": 0.5, "b": (VALID, [1, 1])}, "type float64 at ['a'], expected Discrete(3)"),
     ],
 )
-def test_other_structures_shapes_and_types_are_refused(space, observ):
-    with pytest.raises(DataError, match="returned .*expected"):
+def test_other_structures_shapes_and_types_are_refused(space, observ, words):
+    with pytest.raises(DataError, match=f"returned .*{re.escape(words)}"):
         DataCheck(space, 1).leaves(observ)
-
-
-@pytest.mark.parametrize(
-    ("observ", "words"),
-    [
-        ({"a": 1}, "{'a': 1}, expected a dictionary with 'b'"),
-        ({"a": 1, "b": (VALID,)}, "1 values at ['b'], expected 2 values"),
-        ({"a": 1, "b": (VALID, [1])}, "shape (1,) at ['b'][1], expected MultiBinary(2)"),
-        ({"a": 0.5, "b": (VALID, [1, 1])}, "type float64 at ['a'], expected Discrete(3)"),
-    ],
-)
-def test_the_part_of_an_observation_that_is_refused_is_named(observ, words):
-    with pytest.raises(DataError, match=re.escape(words)):
-        DataCheck(MIXED, 1).leaves(observ)
 
 
 def test_bounds_of_every_leaf_are_checked():
@@ -231,4 +203,3 @@ def test_usual_and_unusual_valid_types_pass():
     for returned in (VALID, (VALID,), (VALID, None), None):
         with pytest.raises(DataError):
             unpack_reset(returned)
-    assert are_finite(np.array([1e200, -1e200])) and not are_finite(np.array([0, np.inf]))

@@ -31,35 +31,123 @@ from agents.workers.external_process import ExternalProcess
 from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv
 from tests.toys import COUNTS, THREE_CHOICES, TWO_CHOICES, CountingEnv, RandomEnv
+from tests.vector.batches import batch_of
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
-
-@contextlib.contextmanager
-def batch_of(constructors, backend, **kwargs):
-    """Yields environments in this process ("inline"), in one worker ("one"), or in one worker each."""
-    if backend == "inline":
-        batch = BatchEnv([constructor() for constructor in constructors], blocking=True)
-    else:
-        batch = make_batch_env(constructors, 1 if backend == "one" else len(constructors), **kwargs)
-    with contextlib.closing(batch):
-        yield batch
+HOSTS = pytest.mark.parametrize("backend", ["inline", "one"])
 
 
-@pytest.fixture(params=["inline", "one", "each"])
-def backend(request):
-    return request.param
+def info_of(steps):
+    """Infos in every step, those of a reset differ from the others."""
+    if steps == 0:
+        return {"steps": 0, "is_first": True, "name": "first"}
+    return {"steps": steps, "nested": {"array": np.full(2, steps)}}
 
 
-@pytest.fixture(scope="module", params=["inline", "one", "each"])
-def playground(request):
-    """Three environments that stay usable."""
-    constructors = [
-        lambda name=name: gymnasium.wrappers.TimeLimit(CommandedEnv(name), 500) for name in "abc"
-    ]
-    with batch_of(constructors, request.param, timeout=20) as batch:
-        yield batch
+# Steps, as Gymnasium's SyncVectorEnv makes them.
+
+sampler = functools.partial(RandomEnv, durations=(1, 3), info=info_of)
+BOXES = strategies.builds(
+    lambda shape, dtype: spaces.Box(0, 9, shape, dtype),
+    strategies.sampled_from([(), (1,), (2, 3)]),
+    strategies.sampled_from([np.uint8, np.float32, np.float64]),
+)
+LEAVES = strategies.one_of(
+    BOXES,
+    strategies.just(spaces.Discrete(4, start=-1)),
+    strategies.just(spaces.MultiDiscrete([3, 2])),
+    strategies.just(spaces.MultiBinary(3)),
+)
+STRUCTURES = strategies.recursive(
+    LEAVES,
+    lambda children: strategies.one_of(
+        strategies.dictionaries(strategies.sampled_from("zya"), children, min_size=1).map(
+            spaces.Dict
+        ),
+        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
+    ),
+    max_leaves=4,
+)
+
+
+def assert_steps_of_gymnasium(batch, constructors, seed, steps=12):
+    """Compares with the same seeds and actions."""
+    oracle = SyncVectorEnv(constructors, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert batch.observation_space == oracle.observation_space
+    assert batch.action_space == oracle.action_space
+    np.testing.assert_equal(*(env.reset(seed=seed) for env in (batch, oracle)))
+    batch.action_space.seed(seed)
+    for _ in range(steps):
+        action = batch.action_space.sample()
+        mine, theirs = batch.step(action), oracle.step(action)
+        np.testing.assert_equal(mine[:4], theirs[:4])
+        assert batch.observation_space.contains(mine[0])
+        assert [array.dtype for array in mine[1:4]] == [np.float64, bool, bool]
+        assert_equal_infos(mine[4], theirs[4], done=mine[2] | mine[3])
+    oracle.close()
+
+
+def assert_equal_infos(mine, theirs, done):
+    if not done.any():
+        assert mine == {}
+        return
+    np.testing.assert_array_equal(mine["_final_obs"], done)
+    np.testing.assert_equal(mine["final_info"], theirs["final_info"])
+    np.testing.assert_array_equal(mine["_final_info"], done)
+    for row in np.flatnonzero(done):
+        np.testing.assert_equal(mine["final_obs"][row], theirs["final_obs"][row])
+        for key in ("steps", "is_first", "name"):  # Of the reset.
+            assert mine[key][row] == theirs[key][row]
+            assert mine[f"_{key}"][row]
+
+
+@hypothesis.given(
+    STRUCTURES,
+    STRUCTURES,
+    strategies.sampled_from(["terminated", "truncated", "both"]),
+    strategies.integers(0, 99),
+)
+@hypothesis.settings(deadline=None, max_examples=40)
+@pytest.mark.filterwarnings("ignore:.*Casting input x to numpy array")
+def test_steps_equal_those_of_gymnasium(observation_space, action_space, ending, seed):
+    make = functools.partial(sampler, observation_space, action_space, ending=ending)
+    with batch_of([make] * 3, "inline") as batch:
+        assert_steps_of_gymnasium(batch, [make] * 3, seed)
+
+
+def test_steps_in_processes_equal_those_of_gymnasium():
+    observation_space = spaces.Dict(
+        image=spaces.Box(0, 255, (4, 4, 3), np.uint8),
+        two=spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (), np.float64)]),
+    )
+    action_space = spaces.Dict(
+        a=spaces.Box(-1, 1, (2,), np.float32), b=spaces.MultiDiscrete([3, 4])
+    )
+    make = functools.partial(sampler, observation_space, action_space)
+    with contextlib.closing(make_batch_env([make] * 5, 2)) as batch:
+        assert_steps_of_gymnasium(batch, [make] * 5, seed=3, steps=30)
+
+
+def test_gymnasiums_vector_wrappers_apply():
+    record = gymnasium.wrappers.vector.RecordEpisodeStatistics
+    oracle = record(SyncVectorEnv([sampler] * 3, autoreset_mode=AutoresetMode.SAME_STEP))
+    with batch_of([sampler] * 3, "inline") as batch:
+        recorded = record(batch)
+        for env in (recorded, oracle):
+            env.reset(seed=0)
+        recorded.action_space.seed(0)
+        for _ in range(20):
+            action = recorded.action_space.sample()
+            infos, expected = recorded.step(action)[4], oracle.step(action)[4]
+            assert ("episode" in infos) == ("episode" in expected)
+            if "episode" in infos:
+                for name in "lr":
+                    np.testing.assert_array_equal(infos["episode"][name], expected["episode"][name])
+        assert recorded.episode_count == oracle.episode_count > 3
+        np.testing.assert_array_equal(recorded.return_queue, oracle.return_queue)
+    oracle.close()
 
 
 def test_results_do_not_change(playground):
@@ -75,6 +163,7 @@ def test_results_do_not_change(playground):
     assert results[3][4]["final_obs"][2][1] == 3
 
 
+@HOSTS
 def test_an_environment_may_keep_its_actions(backend):
     with batch_of([CommandedEnv] * 2, backend) as batch:
         batch.reset()
@@ -84,11 +173,78 @@ def test_an_environment_may_keep_its_actions(backend):
         assert all(isinstance(action, np.int64) for action in batch.get_attr("actions")[0])
 
 
+def test_steps_are_started_and_waited_for(playground):
+    playground.reset()
+    with pytest.raises(NoAsyncCallError, match="step_async"):
+        playground.step_wait()
+    for ending, counts in ((0, [1, 1, 1]), (CommandedEnv.END, [2, 0, 2]), (0, [3, 1, 3])):
+        playground.step_async([0, ending, 0])
+        for call in (
+            lambda: playground.step([0, 0, 0]),
+            lambda: playground.step_async([0, 0, 0]),
+            playground.reset,
+            lambda: playground.call("reset"),
+            lambda: playground.get_attr("actions"),
+            lambda: playground.set_attr("actions", []),
+            lambda: playground.start_rollout(2),
+        ):
+            with pytest.raises(AlreadyPendingCallError, match="step_wait"):
+                call()
+        observ, _, terminated, _, infos = playground.step_wait()
+        assert observ[:, 1].tolist() == counts
+        assert terminated.tolist() == [False, ending > 0, False]
+        assert ("final_obs" in infos) == (ending > 0)
+    with pytest.raises(InvalidActionError):
+        playground.step_async([0])
+    playground.step([0, 0, 0])
+
+
+@pytest.mark.parametrize("backend", ["inline", "each"])
+def test_a_closed_batch_says_so_and_a_step_under_way_does_not_keep_it_open(backend):
+    with batch_of([CommandedEnv] * 2, backend) as batch:
+        batch.reset()
+        batch.step_async([0, 0])
+    for call in (
+        lambda: batch.step([0, 0]),
+        lambda: batch.step_async([0, 0]),
+        batch.reset,
+        lambda: batch.call("render"),
+        lambda: batch.get_attr("actions"),
+        lambda: batch.set_attr("actions", []),
+        lambda: batch.np_random_seed,
+    ):
+        with pytest.raises(ClosedEnvironmentError, match="after `close`"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("space", "backend"),
+    [
+        (COUNTS, "one"),
+        (spaces.Tuple([COUNTS["pair"][0], spaces.Discrete(100)]), "inline"),
+        (COUNTS["pair"][1], "inline"),
+    ],
+    ids=str,
+)
+def test_final_observations_are_those_of_the_environments(space, backend):
+    constructors = [
+        functools.partial(CountingEnv, [(length, "terminated")], space) for length in (2, 3, 2)
+    ]
+    with batch_of(constructors, backend) as batch:
+        batch.reset()
+        batch.step(batch.action_space.sample())
+        *_, infos = batch.step(batch.action_space.sample())
+        np.testing.assert_array_equal(infos["_final_obs"], [True, False, True])
+        assert infos["final_obs"].shape == (3,) and infos["final_obs"][1] is None
+        for row in (0, 2):
+            assert batch.single_observation_space.contains(infos["final_obs"][row])
+
+
 # Resets.
 
 
-def test_must_be_reset_before_it_is_stepped(backend):
-    with batch_of([CommandedEnv] * 3, backend) as batch:
+def test_must_be_reset_before_it_is_stepped():
+    with batch_of([CommandedEnv] * 3, "inline") as batch:
         with pytest.raises(ResetNeeded, match="Environment 0"):
             batch.step([0, 0, 0])
         batch.reset(indices=[0, 2])
@@ -105,11 +261,7 @@ RUNS = strategies.lists(
 
 
 @hypothesis.given(RUNS)
-@hypothesis.settings(
-    deadline=None,
-    max_examples=25,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
-)
+@hypothesis.settings(deadline=None, max_examples=25)
 def test_resets_by_mask_and_by_indices(playground, runs):
     playground.reset()
     count = np.zeros(3)
@@ -121,20 +273,19 @@ def test_resets_by_mask_and_by_indices(playground, runs):
         mask = np.array(mask)
         count[mask] = 0
         if by_indices:
-            indices = np.flatnonzero(mask)[::-1]
-            np.testing.assert_array_equal(
-                playground.reset(indices=indices)[0][:, 1], count[indices]
-            )
+            rows = np.flatnonzero(mask)[::-1]
+            observ, _ = playground.reset(indices=rows - 3 if steps else rows)
+            np.testing.assert_array_equal(observ[:, 1], count[rows])
         else:
-            np.testing.assert_array_equal(
-                playground.reset(options={"reset_mask": mask})[0][:, 1], count
-            )
+            observ, _ = playground.reset(options={"reset_mask": mask})
+            np.testing.assert_array_equal(observ[:, 1], count)
 
 
 def test_seeds_and_options_reach_the_environments_that_are_reset(playground):
     playground.set_attr("seeds", [[], [], []])
     playground.reset(seed=5)
-    playground.reset(seed=[7, None, 9])
+    playground.reset(seed=[7, None, np.int64(9)])
+    assert playground.np_random_seed == (7, 6, 9)
     options = {"size": 2, "reset_mask": np.array([False, True, True])}
     _, infos = playground.reset(seed=1, options=options)
     assert options.keys() == {"size", "reset_mask"}  # The caller's are unchanged.
@@ -157,6 +308,7 @@ OPTIONS = [  # Those of a reset, and those that each environment gets.
 ]
 
 
+@HOSTS
 def test_environments_get_the_options_that_gymnasium_gives(backend):
     make = [functools.partial(Listing, functools.partial(CommandedEnv, name)) for name in "abc"]
     with contextlib.closing(SyncVectorEnv(make)) as envs, batch_of(make, backend) as batch:
@@ -179,79 +331,105 @@ class Listing(gymnasium.Wrapper):
         return observ, {"options": [type(options).__name__, options and dict(options)]}
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"seed": [1, 2]}, "batch of 3 environments needs 3 seeds, got 2"),
-        ({"seed": -1}, "negative"),
-        ({"seed": [1, -4, None]}, "negative"),
-        ({"indices": [3]}, r"\[3\] must be in \[-3, 3\)"),
-        ({"indices": [-4]}, r"\[-4\] must be in \[-3, 3\)"),
-        ({"indices": [0], "options": {"reset_mask": np.ones(3, bool)}}, "not by both"),
-        ({"options": {"reset_mask": np.ones(2, bool)}}, r"bool \[3\], got bool \[2\]"),
-        ({"options": {"reset_mask": np.ones(3)}}, r"bool \[3\], got float64 \[3\]"),
-    ],
-)
-def test_invalid_resets_raise_and_reset_nothing(playground, kwargs, message):
+INVALID_RESETS = [
+    ({"seed": [1, 2]}, "batch of 3 environments needs 3 seeds, got 2"),
+    ({"seed": -1}, r"negative, got \[-1, 0, 1\]"),
+    ({"seed": [1, -4, None]}, r"negative, got \[1, -4, None\]"),
+    ({"indices": [3]}, r"\[3\] must be in \[-3, 3\)"),
+    ({"indices": [0, -4]}, r"\[0, -4\] must be in \[-3, 3\)"),
+    ({"indices": [0], "options": {"reset_mask": np.ones(3, bool)}}, "not by both"),
+    ({"options": {"reset_mask": np.ones(2, bool)}}, r"bool \[3\], got bool \[2\]"),
+    ({"options": {"reset_mask": np.ones(3)}}, r"bool \[3\], got float64 \[3\]"),
+]
+
+
+def test_invalid_resets_raise_and_reset_nothing(playground):
     playground.reset()
     playground.step([0, 0, 0])
-    with pytest.raises(ValueError, match=message):
-        playground.reset(**kwargs)
+    for kwargs, message in INVALID_RESETS:
+        with pytest.raises(ValueError, match=message):
+            playground.reset(**kwargs)
     assert playground.step([0, 0, 0])[0][:, 1].tolist() == [2, 2, 2]
 
 
 # Actions.
 
+DISCRETE = spaces.Discrete(8, start=-2)
+BOX = spaces.Box(-0.7, 0.7, (2,), np.float32)
+STRUCTURE = spaces.Dict(steer=spaces.Discrete(2), gear=spaces.Discrete(3))
+INVALID_ACTIONS = [
+    (DISCRETE, [0, 0, 6], "action 6 of environment 2 is not in Discrete"),
+    (DISCRETE, [0, -3, 9], "action -3 of environment 1"),
+    (DISCRETE, [0, 0], "3 environments needs as many actions, got 2"),
+    (DISCRETE, "ab", "as many actions, got 2"),
+    (DISCRETE, 0, r"Actions of type int: expected an array \[3\]"),
+    (DISCRETE, None, r"Actions of type NoneType: expected an array \[3\]"),
+    (DISCRETE, {"a": 0, "b": 1}, r"Actions of type dict: expected an array \[3\]"),
+    (DISCRETE, [0, [1, 2], 0], r"action of environment 1 has shape \(2,\), expected \(\)"),
+    (DISCRETE, np.zeros((3, 1), int), r"action of environment 0 has shape \(1,\), expected \(\)"),
+    (DISCRETE, [0.5, 0, 0], "Actions of type float64 for Discrete"),
+    (DISCRETE, ["a", "b", "c"], "Actions of type"),
+    (DISCRETE, [None] * 3, "Actions of type object"),
+    (BOX, np.zeros((3, 2), complex), "Actions of type complex128"),
+    (BOX, [[0, 0], [0, np.nan], [0, 0]], r"\[ *0\. +nan\] of environment 1 is not in Box"),
+    (BOX, [[0, 0], [0, 0], [-np.inf, 0]], "of environment 2"),
+    (BOX, [[1e300, 0], [0, 0], [0, 0]], "of environment 0"),
+    (BOX, [[0, 0], [0.71, 0], [0, 0]], "of environment 1"),
+    *((STRUCTURE, actions, "steer") for actions in (0, [0] * 3, {"steer": [0] * 3}, ({},), None)),
+]
+VALID_SPACES = [
+    DISCRETE,
+    BOX,
+    STRUCTURE,
+    spaces.Box(-np.inf, np.inf, (), np.float64),
+    spaces.Box(0, 255, (2, 3), np.uint8),
+    spaces.MultiDiscrete([[3, 4]], start=[[-1, 2]]),
+    spaces.MultiBinary(4),
+]
 
-@pytest.mark.parametrize(
-    ("actions", "message"),
-    [
-        ([0, 0, 100], "action 100 of environment 2 is not in Discrete"),
-        ([0, -3, 101], "action -3 of environment 1"),
-        ([0, 0], "3 environments needs as many actions, got 2"),
-        (0, "expected an array"),
-        ([0, [1, 2], 0], r"action of environment 1 has shape \(2,\), expected \(\)"),
-        ([[0], [0], [0]], r"action of environment 0 has shape \(1,\), expected \(\)"),
-        ([0.5, 0, 0], "float64"),
-        (["a", "b", "c"], "Actions of type"),
-    ],
-)
-def test_invalid_actions_raise_and_step_nothing(playground, actions, message):
-    playground.reset()
-    with pytest.raises(InvalidActionError, match=message):
-        playground.step(actions)
-    assert playground.step([0, 0, 0])[0][:, 1].tolist() == [1, 1, 1]
 
-
-@pytest.mark.parametrize(
-    ("odd", "message"),
-    [
-        (np.nan, r"\[nan  *0\. *\] of environment 1"),
-        (np.inf, "environment 1"),
-        (1e300, "environment 1"),
-        (0.71, "environment 1"),
-    ],
-)
-def test_invalid_numbers_name_the_environment(odd, message):
-    action_space = spaces.Box(-0.7, 0.7, (2,), np.float32)
-    envs = [CountingEnv(action_space=action_space) for _ in range(2)]
-    batch = BatchEnv(envs, blocking=True)
+@pytest.mark.parametrize(("space", "actions", "message"), INVALID_ACTIONS)
+def test_invalid_actions_raise_and_step_nothing(space, actions, message):
+    batch = BatchEnv([CountingEnv(action_space=space) for _ in range(3)], blocking=True)
     batch.reset()
-    actions = np.zeros((2, 2))
-    actions[1, 0] = odd
     with pytest.raises(InvalidActionError, match=message):
         batch.step(actions)
-    batch.step(np.full((2, 2), 0.7))  # Slightly more than the float32 bound.
-    batch.step([[0, 0], [0, 0]])
+    assert batch.step(batch.action_space.sample())[0]["number"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("space", VALID_SPACES, ids=str)
+def test_actions_of_the_space_reach_the_environments(space):
+    batch = BatchEnv([CountingEnv(action_space=space) for _ in range(3)], blocking=True)
+    batch.reset()
+    batch.action_space.seed(0)
+    for _ in range(20):
+        actions = batch.action_space.sample()
+        batch.step(actions)
+        batch.step(actions.tolist() if isinstance(actions, np.ndarray) else actions)
+        for row, env in enumerate(batch):
+            for taken in env.actions[-2:]:
+                assert space.contains(taken)
+                given = (
+                    {key: part[row] for key, part in actions.items()}
+                    if space is STRUCTURE
+                    else actions[row]
+                )
+                assert data_equivalence(taken, given) or np.array_equal(taken, given)
+
+
+def test_floats_are_rounded_before_they_are_compared():
+    batch = BatchEnv([CountingEnv(action_space=BOX)], blocking=True)
+    batch.reset()
+    batch.step(np.full((1, 2), np.nextafter(0.7, 1)))  # Slightly more than the float32 bound.
+    assert batch[0].actions[0].dtype == np.float32
 
 
 def test_an_invalid_leaf_changes_no_other():
-    space = spaces.Dict(a=spaces.Discrete(3), b=spaces.Discrete(3))
-    batch = BatchEnv([CountingEnv(action_space=space) for _ in range(2)], blocking=True)
+    batch = BatchEnv([CountingEnv(action_space=STRUCTURE) for _ in range(2)], blocking=True)
     batch.reset()
     before = [array.copy() for array in batch._arrays.action]
     with pytest.raises(InvalidActionError, match="environment 1"):
-        batch.step({"a": [1, 1], "b": [2, 3]})
+        batch.step({"steer": [1, 1], "gear": [2, 3]})
     np.testing.assert_equal(batch._arrays.action, before)
 
 
@@ -283,10 +461,15 @@ def test_environments_that_make_no_batch_are_refused(kinds, settings, message):
 
 
 def test_every_kind_of_environment_is_stepped_in_one_batch():
-    envs = [CommandedEnv("mine"), LocalHost(CommandedEnv), ExternalProcess(CommandedEnv)]
+    mine = CommandedEnv("a")
+    envs = [mine, LocalHost(lambda: CommandedEnv("b")), ExternalProcess(lambda: CommandedEnv("c"))]
+    envs.append(ExternalProcess([lambda: CommandedEnv("d"), CommandedEnv]))
     with contextlib.closing(BatchEnv(envs, blocking=True)) as batch:
+        assert batch[0] is mine
+        assert batch.get_attr("name") == ("a", "b", "c", "d", "one")
         batch.reset()
-        np.testing.assert_array_equal(batch.step([0] * 3)[0][:, 1], [1, 1, 1])
+        observ = batch.step([0, CommandedEnv.END, 0, CommandedEnv.END, 0])[0]
+        assert observ[:, 1].tolist() == [1, 0, 1, 0, 1]
 
 
 def test_a_refused_batch_leaves_its_environments_open():
@@ -297,46 +480,39 @@ def test_a_refused_batch_leaves_its_environments_open():
     assert not any(env.closed for env in envs)
 
 
-def test_differing_spaces_are_refused_by_index(backend):
-    constructors = [lambda: MockEnvironment((2,), (1,), 3, 3)] * 2
-    for other, name in (((3,), (1,)), "observation_space"), (((2,), (2,)), "action_space"):
-        odd = lambda other=other: MockEnvironment(*other, 3, 3)  # noqa: E731
-        with pytest.raises(ValueError, match=f"the {name} of environment 2 is Box"):
-            with batch_of([*constructors, odd], backend):
+@HOSTS
+def test_environments_that_do_not_fit_are_refused_by_index(backend):
+    first = functools.partial(MockEnvironment, (2,), (1,), 3, 3)
+    for odd, message in (
+        (
+            functools.partial(MockEnvironment, (3,), (1,), 3, 3),
+            "observation_space of environment 1 is Box",
+        ),
+        (
+            functools.partial(MockEnvironment, (2,), (2,), 3, 3),
+            "action_space of environment 1 is Box",
+        ),
+        (
+            lambda: gymnasium.wrappers.TimeLimit(wrappers.AutoReset(first()), 5),
+            "Environment 1 has Autoreset",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            with batch_of([first, odd], backend):
                 pass
-
-
-def test_an_autoreset_wrapper_is_refused_by_index(backend):
-    constructors = [
-        CommandedEnv,
-        lambda: gymnasium.wrappers.TimeLimit(wrappers.AutoReset(CommandedEnv()), 5),
-    ]
-    with pytest.raises(ValueError, match="Environment 1 has Autoreset"):
-        with batch_of(constructors, backend):
-            pass
 
 
 def test_is_a_sequence_of_environments(playground):
     assert isinstance(playground, VectorEnv)
-    assert len(playground) == playground.num_envs == 3
-    assert [
-        playground[index].get_wrapper_attr("name") if inline(playground) else playground[index].name
-        for index in (0, 1, 2, -1)
-    ] == ["a", "b", "c", "c"]
-    assert len(list(playground)) == 3
+    assert len(playground) == playground.num_envs == len(list(playground)) == 3
+    names = [
+        env.get_wrapper_attr("name") if isinstance(env, gymnasium.Env) else env.name
+        for env in (playground[index] for index in (0, 1, 2, -1))
+    ]
+    assert names == ["a", "b", "c", "c"]
     with pytest.raises(IndexError):
         _ = playground[3]
     assert playground.metadata["autoreset_mode"] == AutoresetMode.SAME_STEP
-
-
-def inline(batch):
-    return isinstance(batch[0], gymnasium.Env)
-
-
-def test_environments_in_this_process_are_items_of_the_batch():
-    envs = [CommandedEnv(), CommandedEnv()]
-    batch = BatchEnv(envs, blocking=True)
-    assert batch[1] is envs[1]
 
 
 def test_calls_and_attributes(playground):
@@ -353,23 +529,12 @@ def test_calls_and_attributes(playground):
         playground.get_attr("nothing")
 
 
-def test_processes_and_environments_can_be_stepped_one_after_another():
-    processes = [
-        ExternalProcess(lambda: CommandedEnv("a")),
-        ExternalProcess([CommandedEnv, lambda: CommandedEnv("c")]),
-    ]
-    with contextlib.closing(BatchEnv([*processes, CommandedEnv("d")], blocking=True)) as batch:
-        assert batch.get_attr("name") == ("a", "one", "c", "d")
-        batch.reset()
-        assert batch.step([0, CommandedEnv.END, 0, 0])[0][:, 1].tolist() == [1, 0, 1, 1]
-
-
 def test_as_many_processes_as_cores_and_no_more_than_environments(monkeypatch):
     monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 3)
-    with contextlib.closing(make_batch_env([CommandedEnv] * 2)) as batch:
-        assert len(batch._hosts) == 2
-    with contextlib.closing(make_batch_env([CommandedEnv] * 7)) as batch:
-        assert sorted(host.num_envs for host in batch._hosts) == [2, 2, 3]
+    for num_envs, expected in ((2, [1, 1]), (7, [2, 2, 3])):
+        with contextlib.closing(make_batch_env([CommandedEnv] * num_envs)) as batch:
+            pids = [env._host.pid for env in batch]
+        assert sorted(map(pids.count, set(pids))) == expected
 
 
 @pytest.mark.timing
@@ -380,111 +545,3 @@ def test_eight_workers_start_quickly():
     seconds = time.monotonic() - start
     batch.close()
     assert seconds < 60  # Less than one on an idle machine; other load must not fail this.
-
-
-# Gymnasium's interface.
-
-
-def test_seeds_are_those_of_the_environments(backend):
-    with batch_of([CommandedEnv] * 3, backend) as batch:
-        batch.reset(seed=7)
-        assert batch.np_random_seed == (7, 8, 9)
-        batch.reset()
-        assert batch.np_random_seed == (7, 8, 9)
-        batch.reset(seed=[1, None, 5])
-        assert batch.np_random_seed == (1, 8, 5)
-
-
-def test_steps_are_started_and_waited_for(backend):
-    constructors = [CommandedEnv] * 2
-    with batch_of(constructors, backend) as batch, batch_of(constructors, "inline") as other:
-        batch.reset(seed=0), other.reset(seed=0)
-        with pytest.raises(NoAsyncCallError, match="step_async"):
-            batch.step_wait()
-        for actions in ([0, 0], [0, CommandedEnv.END], [0, 0]):
-            batch.step_async(actions)
-            for call in (
-                lambda: batch.step([0, 0]),
-                lambda: batch.step_async([0, 0]),
-                batch.reset,
-                lambda: batch.call("reset"),
-                lambda: batch.get_attr("actions"),
-                lambda: batch.set_attr("actions", []),
-                lambda: batch.start_rollout(2),
-            ):
-                with pytest.raises(AlreadyPendingCallError, match="step_wait"):
-                    call()
-            assert data_equivalence(batch.step_wait(), other.step(actions))
-        with pytest.raises(InvalidActionError):
-            batch.step_async([0])
-        batch.step([0, 0])
-
-
-def test_a_step_under_way_does_not_keep_a_batch_open(backend):
-    with batch_of([CommandedEnv] * 2, backend) as batch:
-        batch.reset()
-        batch.step_async([0, 0])
-
-
-def test_a_closed_batch_says_so(backend):
-    with batch_of([CommandedEnv] * 2, backend) as batch:
-        batch.reset()
-        batch.close()
-        for call in (
-            lambda: batch.step([0, 0]),
-            lambda: batch.step_async([0, 0]),
-            batch.reset,
-            lambda: batch.call("render"),
-            lambda: batch.get_attr("actions"),
-            lambda: batch.set_attr("actions", []),
-            lambda: batch.np_random_seed,
-        ):
-            with pytest.raises(ClosedEnvironmentError, match="after `close`"):
-                call()
-
-
-@pytest.mark.parametrize(
-    ("space", "backend"),
-    [
-        (COUNTS, "one"),
-        (COUNTS, "each"),
-        (spaces.Tuple([COUNTS["pair"][0], spaces.Discrete(100)]), "inline"),
-        (COUNTS["pair"][1], "inline"),
-    ],
-    ids=str,
-)
-def test_final_observations_are_those_of_the_environments(space, backend):
-    constructors = [
-        functools.partial(CountingEnv, [(length, "terminated")], space) for length in (2, 3, 2)
-    ]
-    with batch_of(constructors, backend) as batch:
-        batch.reset()
-        batch.step(batch.action_space.sample())
-        *_, infos = batch.step(batch.action_space.sample())
-        np.testing.assert_array_equal(infos["_final_obs"], [True, False, True])
-        assert infos["final_obs"].shape == (3,) and infos["final_obs"][1] is None
-        for row in (0, 2):
-            assert batch.single_observation_space.contains(infos["final_obs"][row])
-
-
-@pytest.mark.parametrize(
-    "actions",
-    [0, None, {"a": 0, "b": 1}, [[0], [1]], [[0, 1], [2]], "ab", np.zeros((2, 2)), [None, None]],
-    ids=str,
-)
-def test_actions_of_any_type_are_refused_by_one_message(actions):
-    with batch_of([CommandedEnv] * 2, "inline") as batch:
-        batch.reset()
-        with pytest.raises(InvalidActionError):
-            batch.step(actions)
-        batch.step([0, 0])
-
-
-@pytest.mark.parametrize("actions", [0, [0, 1], {"steer": [0, 1]}, ({}, {}), None], ids=str)
-def test_actions_of_another_structure_are_refused_by_one_message(actions):
-    space = spaces.Dict(steer=spaces.Discrete(2), gear=spaces.Discrete(3))
-    envs = [RandomEnv(action_space=space) for _ in range(2)]
-    batch = BatchEnv(envs, blocking=True)
-    batch.reset()
-    with pytest.raises(InvalidActionError, match="steer"):
-        batch.step(actions)

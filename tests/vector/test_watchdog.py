@@ -78,6 +78,8 @@ def test_slow_constructors_are_named(monkeypatch):
 class Busy:
     """A host as a watchdog sees it."""
 
+    num_envs = 3
+
     def __init__(self, is_busy, timeout=60, pid=7):
         self.is_busy, self.timeout, self.pid, self.busy_row = is_busy, timeout, pid, None
 
@@ -94,9 +96,10 @@ class Busy:
 )
 def test_half_of_the_deadline_is_waited_without_others(others, waited, warns, monkeypatch):
     hosts = [Busy(True), *([Busy(False)] if others else [])]
-    watchdog = Watchdog({host: range(3 * i, 3 * i + 3) for i, host in enumerate(hosts)})
+    watchdog = Watchdog(hosts)
     now = time.monotonic()
-    watchdog.begin("reset", now)()
+    watchdog.begin("reset", now)
+    watchdog.look()
     monkeypatch.setattr(time, "monotonic", lambda: now + waited)
     with recording(monkeypatch) as seen:
         monkeypatch.setattr(time, "monotonic", lambda: now + waited)
