@@ -1,3 +1,4 @@
+import contextlib
 import functools
 
 import numpy as np
@@ -62,38 +63,28 @@ def test_packed_steps_equal_those_of_a_batch_env(mode):
     batch.close()
 
 
-def test_blocks_are_new_and_aligned():
-    env = PackedSteps(SyncVectorEnv(constructors(), autoreset_mode=AutoresetMode.SAME_STEP))
-    env.reset(seed=0)
-    blocks = [env.step_packed(np.zeros(3, int)) for _ in range(3)]
-    counts = [Results(env.layout, block).observ[0][2, 0] for block in blocks]
-    assert counts == [1, 2, 3]
-    assert all(block.ctypes.data % ALIGNMENT == 0 for block in blocks)
-    assert [block.shape for block in blocks] == [(env.layout.size,)] * 3
-    env.close()
+def same_step(make, info_keys=()):
+    batch = SyncVectorEnv(make, autoreset_mode=AutoresetMode.SAME_STEP)
+    return contextlib.closing(PackedSteps(batch, info_keys))
 
 
-def test_a_missing_info_is_nan_and_the_names_seen_are_kept():
-    env = PackedSteps(
-        SyncVectorEnv(constructors(), autoreset_mode=AutoresetMode.SAME_STEP), info_keys=["sped"]
-    )
-    env.reset(seed=0)
-    for _ in range(3):
-        numbers = Results(env.layout, env.step_packed(np.zeros(3, int))).info["sped"]
-        assert np.isnan(numbers).all()
-    assert env.info_names == {"speed", "first"}
-    env.close()
+def test_blocks_are_new_and_aligned_and_a_missing_info_is_nan():
+    with same_step(constructors(), ["sped"]) as env:
+        env.reset(seed=0)
+        blocks = [env.step_packed(np.zeros(3, int)) for _ in range(3)]
+        results = [Results(env.layout, block) for block in blocks]
+        assert [result.observ[0][2, 0] for result in results] == [1, 2, 3]
+        assert all(np.isnan(result.info["sped"]).all() for result in results)
+        assert all(block.ctypes.data % ALIGNMENT == 0 for block in blocks)
+        assert [block.shape for block in blocks] == [(env.layout.size,)] * 3
+        assert env.info_names == {"speed", "first"}
 
 
 def test_an_info_that_is_not_a_number_is_refused():
-    env = PackedSteps(
-        SyncVectorEnv([lambda: counting(9, speed="x")], autoreset_mode=AutoresetMode.SAME_STEP),
-        info_keys=["speed"],
-    )
-    env.reset(seed=0)
-    with pytest.raises(TypeError, match="info_keys: 'speed' is .*not numbers"):
-        env.step_packed(np.zeros(1, int))
-    env.close()
+    with same_step([lambda: counting(9, speed="x")], ["speed"]) as env:
+        env.reset(seed=0)
+        with pytest.raises(TypeError, match="info_keys: 'speed' is .*not numbers"):
+            env.step_packed(np.zeros(1, int))
 
 
 def test_missing_final_observations_are_refused():
@@ -112,14 +103,9 @@ def test_environments_may_change_their_actions():
             action *= 2
             return results
 
-    space = spaces.Box(-9, 9, (2,))
-    packed = PackedSteps(
-        SyncVectorEnv(
-            [functools.partial(Doubling, action_space=space)] * 3,
-            autoreset_mode=AutoresetMode.SAME_STEP,
-        )
-    )
-    packed.reset()
-    actions = np.ones((3, 2), np.float32)
-    packed.step_packed(actions)
-    np.testing.assert_array_equal(actions, 1)
+    make = functools.partial(Doubling, action_space=spaces.Box(-9, 9, (2,)))
+    with same_step([make] * 3) as packed:
+        packed.reset()
+        actions = np.ones((3, 2), np.float32)
+        packed.step_packed(actions)
+        np.testing.assert_array_equal(actions, 1)
