@@ -274,6 +274,7 @@ class ScriptedEnv(gymnasium.Env):
 
     Attributes:
       calls: `reset` with its options, or `step` with its action, for every call.
+      buffer: The buffer; None before the first reset.
     """
 
     def __init__(
@@ -301,7 +302,11 @@ class ScriptedEnv(gymnasium.Env):
         self.calls = []
         self._observs, self._rewards, self._infos = observs, rewards, infos
         self._ends = terminated_at, truncated_at
-        self._buffer = None
+        self.buffer = None
+
+    @property
+    def actions(self):
+        return [value for method, value in self.calls if method == "step"]
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -320,9 +325,9 @@ class ScriptedEnv(gymnasium.Env):
         observ = self._observs[min(self._steps, len(self._observs) - 1)]
         if not isinstance(observ, np.ndarray):
             return observ
-        self._buffer = observ.copy() if self._buffer is None else self._buffer
-        self._buffer[...] = observ
-        return self._buffer
+        self.buffer = observ.copy() if self.buffer is None else self.buffer
+        self.buffer[...] = observ
+        return self.buffer
 
     def _info(self):
         return {"steps": self._steps} if self._infos is None else self._infos[self._steps]

@@ -14,8 +14,8 @@ class Grayscale(Countdown):
     """Frames whose brightness is the share of the episode that is over."""
 
     def render(self):
-        super().render()
-        return np.full([*self._size, 3], round(255 * self._step / self._length), np.uint8)
+        share = self.steps / self._episodes[0][0]
+        return np.full_like(super().render(), round(255 * share))
 
 
 def shown(env):
@@ -32,7 +32,7 @@ def shown(env):
     return brightness
 
 
-@pytest.mark.parametrize("length", [7, 15, 16, 100, 1000])
+@pytest.mark.parametrize("length", [7, 16, 1000])
 def test_frames_are_spread_over_the_episode_and_few_are_drawn(length):
     env = FrameStrip(Grayscale(length))
     play(env, episodes=2)
@@ -42,13 +42,10 @@ def test_frames_are_spread_over_the_episode_and_few_are_drawn(length):
     assert env.unwrapped.num_rendered <= min(length + 1, 80)
 
 
-def test_short_episodes_have_fewer_frames():
+def test_short_and_unfinished_episodes_are_shown_and_pixels_are_needed():
     env = FrameStrip(Grayscale(length=3))
     play(env)
     assert shown(env) == [0, 85, 170, 255]
-
-
-def test_an_unfinished_episode_is_shown_so_far():
     env = FrameStrip(Grayscale(length=100))
     with pytest.raises(ValueError, match="before the first reset"):
         env.strip()
@@ -57,8 +54,5 @@ def test_an_unfinished_episode_is_shown_so_far():
         env.step(0)
     frames = shown(env)
     assert len(frames) == FRAMES and frames[0] == 0 and 110 < frames[-1] < 128
-
-
-def test_environments_without_pixels_are_refused():
     with pytest.raises(RenderingError, match="render_mode is None"):
         FrameStrip(gymnasium.make("CartPole-v1"))

@@ -6,12 +6,12 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from agents.environments import wrappers
 from agents.environments.mock_environment import MockEnvironment
 from agents.settings.entry_points import load_function
+from tests.environments.playing import play
 
 
 def test_wrappers_do_not_import_tensorflow():
@@ -22,10 +22,11 @@ def test_wrappers_do_not_import_tensorflow():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", wrappers.__all__)
-def test_settings_name_wrappers_by_either_module(name):
-    assert load_function(f"agents.tools.wrappers:{name}", "env_wrappers") is getattr(wrappers, name)
-    assert load_function(f"agents.environments.wrappers:{name}", "env_wrappers")
+def test_settings_name_wrappers_by_either_module():
+    for name in wrappers.__all__:
+        wrapper = load_function(f"agents.tools.wrappers:{name}", "env_wrappers")
+        assert wrapper is getattr(wrappers, name)
+        assert load_function(f"agents.environments.wrappers:{name}", "env_wrappers") is wrapper
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_wrapped_environments_follow_the_interface(wrap):
     check_env(wrap(MockEnvironment((2, 3), (2,), 4, 9)))
 
 
-def test_specifications_of_environments_include_wrappers(play):
+def test_specifications_of_environments_include_wrappers():
     env = wrappers.RandomStart(gymnasium.make("CartPole-v1"), 3)
     env = wrappers.ActionRepeat(wrappers.FrameHistory(env, [0, 2], True), 2)
     again = gymnasium.make(env.spec)
@@ -60,22 +61,7 @@ def test_specifications_of_environments_include_wrappers(play):
     np.testing.assert_array_equal(play(again, actions, seed=3), play(env, actions, seed=3))
 
 
-class TestNamesOfGymnasium:
-    def test_auto_reset_starts_the_next_episode(self, script, frames):
-        env = wrappers.AutoReset(script(frames(()), spaces.Box(0, 9, ()), terminated_at=1))
-        env.reset()
-        assert env.step(0)[2]
-        observ, reward, terminated, _, _ = env.step(0)
-        assert (observ, reward, terminated) == (1, 0, False)
-
-    def test_clip_action(self, script, frames):
-        inner = script(frames(()), spaces.Box(0, 9, ()), spaces.Box(-1, 2, (2,)))
-        env = wrappers.ClipAction(inner)
-        env.reset()
-        env.step(np.array([-5, 5], np.float32))
-        np.testing.assert_array_equal(inner.actions, [[-1, 2]])
-
-    def test_limit_duration_truncates(self, script, frames):
-        env = wrappers.LimitDuration(script(frames(()), spaces.Box(0, 9, ())), 2)
-        env.reset()
-        assert [env.step(0)[2:4] for _ in range(2)] == [(False, False), (False, True)]
+def test_names_of_batch_ppo_are_gymnasiums_wrappers():
+    assert wrappers.AutoReset is gymnasium.wrappers.Autoreset
+    assert wrappers.ClipAction is gymnasium.wrappers.ClipAction
+    assert wrappers.LimitDuration is gymnasium.wrappers.TimeLimit

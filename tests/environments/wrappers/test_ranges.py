@@ -11,6 +11,8 @@ from hypothesis.extra import numpy as hypothesis_numpy
 from agents.environments.mock_environment import MockEnvironment
 from agents.environments.wrappers import ConvertTo32Bit, RangeNormalize
 from agents.errors import UnsupportedSpaceError
+from tests.environments.playing import frames, play
+from tests.toys import ScriptedEnv
 
 SHAPES = hypothesis_numpy.array_shapes(min_dims=0, max_dims=3, max_side=3)
 
@@ -27,11 +29,11 @@ def ranges(draw, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @hypothesis.given(data=strategies.data())
 @hypothesis.settings(deadline=None, max_examples=100)
-def test_bounds_become_one_and_nothing_exceeds_them(dtype, data, script, play):
+def test_bounds_become_one_and_nothing_exceeds_them(dtype, data):
     low, high = data.draw(ranges(dtype))
     space = spaces.Box(low, high, dtype=dtype)
     space.seed(0)
-    inner = script([low, high, space.sample()], space, space)
+    inner = ScriptedEnv([low, high, space.sample()], space, space)
     env = RangeNormalize(inner)
     assert env.observation_space == env.action_space == spaces.Box(-1, 1, low.shape, dtype)
     actions = [
@@ -52,9 +54,9 @@ def test_bounds_become_one_and_nothing_exceeds_them(dtype, data, script, play):
     )
 
 
-def test_images_become_floats(script, play):
+def test_images_become_floats():
     played = [np.array([value], np.uint8) for value in (0, 255, 51)]
-    env = RangeNormalize(script(played, spaces.Box(0, 255, (1,), np.uint8)), observ=True)
+    env = RangeNormalize(ScriptedEnv(played, spaces.Box(0, 255, (1,), np.uint8)), observ=True)
     assert env.observation_space == spaces.Box(-1, 1, (1,), np.float32)
     np.testing.assert_allclose(play(env, [0, 0]), [[-1], [1], [-0.6]], rtol=1e-6)
 
@@ -68,8 +70,8 @@ def test_images_become_floats(script, play):
         spaces.Discrete(3),
     ],
 )
-def test_without_a_finite_range(space, script, frames):
-    inner = script(frames((2,), space.dtype), space, space)
+def test_without_a_finite_range(space):
+    inner = ScriptedEnv(frames((2,), space.dtype), space, space)
     env = RangeNormalize(inner)
     assert env.observation_space == env.action_space == space
     assert env.reset()[0] is inner.buffer
@@ -91,23 +93,20 @@ def test_disabled():
     only_action = RangeNormalize(inner, observ=False)
     assert only_action.observation_space == inner.observation_space
     assert only_action.action_space == spaces.Box(-1, 1, (3,))
+    with pytest.raises(ValueError, match="observ must be None, True or False, got 1"):
+        RangeNormalize(inner, observ=1)
 
 
-def test_integer_actions_are_not_normalized(script):
-    inner = script([], spaces.Discrete(2), spaces.Box(0, 9, (1,), np.int32))
+def test_integer_actions_are_not_normalized():
+    inner = ScriptedEnv([], spaces.Discrete(2), spaces.Box(0, 9, (1,), np.int32))
     assert RangeNormalize(inner).action_space == inner.action_space
     with pytest.raises(ValueError, match="not of floats"):
         RangeNormalize(inner, action=True)
 
 
-def test_other_arguments_raise():
-    with pytest.raises(ValueError, match="observ must be None, True or False, got 1"):
-        RangeNormalize(MockEnvironment((), (), 1, 1), observ=1)
-
-
 @hypothesis.given(hypothesis_numpy.array_shapes(max_dims=3, max_side=3))
 @hypothesis.settings(deadline=None, max_examples=20)
-def test_nested_observations(script, shape):
+def test_nested_observations(shape):
     space = spaces.Dict(
         {
             "position": spaces.Box(-2, 2, shape, np.float64),
@@ -125,7 +124,7 @@ def test_nested_observations(script, shape):
     )
     space.seed(0)
     observ = space.sample()
-    env = ConvertTo32Bit(script([observ], space))
+    env = ConvertTo32Bit(ScriptedEnv([observ], space))
     converted, _ = env.reset()
     assert env.observation_space.contains(converted)
     for found in (converted, env.observation_space.sample()):
@@ -144,20 +143,20 @@ def test_nested_observations(script, shape):
     assert data_equivalence(env.step(0)[0], converted)
 
 
-def test_order_of_dictionary_keys_is_kept(script):
+def test_order_of_dictionary_keys_is_kept():
     space = spaces.Dict([("b", spaces.Discrete(2)), ("a", spaces.Discrete(2))])
-    env = ConvertTo32Bit(script([{"b": 0, "a": 1}], space))
+    env = ConvertTo32Bit(ScriptedEnv([{"b": 0, "a": 1}], space))
     assert list(env.observation_space.spaces) == ["b", "a"] == list(env.reset()[0])
 
 
-def test_bounds_beyond_32_bits(script):
+def test_bounds_beyond_32_bits():
     space = spaces.Tuple(
         [
             spaces.Box(-1e300, 1e300, (1,), np.float64),
             spaces.Box(-np.inf, np.inf, (1,), np.int64),
         ]
     )
-    env = ConvertTo32Bit(script([], space))
+    env = ConvertTo32Bit(ScriptedEnv([], space))
     limits = np.iinfo(np.int32)
     assert env.observation_space == spaces.Tuple(
         [
@@ -167,23 +166,18 @@ def test_bounds_beyond_32_bits(script):
     )
 
 
-def test_reward_is_a_32_bit_float(script, frames):
-    env = ConvertTo32Bit(script(frames(()), spaces.Box(0, 9, ()), rewards=[0.1, 2, np.float64(3)]))
+def test_the_reward_is_a_finite_32_bit_float():
+    rewards = [0.1, 2, np.float64(3), 1e300, np.nan, -np.inf]
+    env = ConvertTo32Bit(ScriptedEnv(frames(()), spaces.Box(0, 9, ()), rewards=rewards))
     env.reset()
-    for expected in (0.1, 2, 3):
+    for expected in rewards[:3]:
         reward = env.step(0)[1]
         assert type(reward) is np.float32
         assert reward == np.float32(expected)
-
-
-@pytest.mark.parametrize("reward", [1e300, np.nan, -np.inf])
-def test_rewards_that_do_not_fit_raise(reward, script, frames):
-    env = ConvertTo32Bit(script(frames(()), spaces.Box(0, 9, ()), rewards=[reward]))
-    env.reset()
-    with pytest.raises(
-        ValueError, match=re.escape(f"reward must be finite in 32 bits, got {reward}")
-    ):
-        env.step(0)
+    for reward in rewards[3:]:
+        message = re.escape(f"reward must be finite in 32 bits, got {reward}")
+        with pytest.raises(ValueError, match=message):
+            env.step(0)
 
 
 @pytest.mark.parametrize(
@@ -196,10 +190,10 @@ def test_rewards_that_do_not_fit_raise(reward, script, frames):
         (np.array([2**32, 0], np.uint64), "4294967296"),
     ],
 )
-def test_observations_that_do_not_fit_raise_and_the_leaf_is_named(value, found, script):
+def test_observations_that_do_not_fit_raise_and_the_leaf_is_named(value, found):
     box = spaces.Box(0, 1, value.shape, value.dtype.type)
     space = spaces.Dict({"fine": spaces.Discrete(2), "parts": spaces.Tuple([box])})
-    env = ConvertTo32Bit(script([{"fine": 0, "parts": (value,)}], space))
+    env = ConvertTo32Bit(ScriptedEnv([{"fine": 0, "parts": (value,)}], space))
     pattern = rf"observation\['parts'\]\[0\] must be .* in 32 bits, got {re.escape(found)}"
     with pytest.raises(ValueError, match=pattern):
         env.reset()
@@ -215,6 +209,6 @@ def test_observations_that_do_not_fit_raise_and_the_leaf_is_named(value, found, 
         spaces.MultiDiscrete([2, 3], start=[0, -(2**31) - 1]),
     ],
 )
-def test_unsupported_spaces_raise(space, script):
+def test_unsupported_spaces_raise(space):
     with pytest.raises(UnsupportedSpaceError, match="ConvertTo32Bit"):
-        ConvertTo32Bit(script([], space))
+        ConvertTo32Bit(ScriptedEnv([], space))
