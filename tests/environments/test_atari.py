@@ -47,71 +47,68 @@ def steps(env, actions):
     ]
 
 
-class TestEpisodicLife:
-    def test_lives_are_episodes_of_one_game(self):
-        game = Game([2, 2, 1, 1, 1, 0])
-        env = EpisodicLife(game)
-        env.reset(seed=5)
-        assert steps(env, [2, 2]) == [(1, False, False), (2, True, False)]
-        observ, info = env.reset()
-        assert (int(observ), info["lives"]) == (3, 1), "the game continues with a no-op"
-        assert steps(env, [2, 2]) == [(4, False, False), (5, True, False)]
-        assert env.reset()[0] == 0, "the game was over"
-        assert game.calls == ["seed 5", 2, 2, 0, 2, 2, "reset"]
-
-    def test_a_seed_always_starts_a_new_game(self):
-        game = Game([2, 1, 1, 1, 0])
-        env = EpisodicLife(game)
-        env.reset(seed=5)
-        assert steps(env, [2]) == [(1, True, False)]
-        assert env.reset(seed=6)[0] == 0
-        assert steps(env, [2]) == [(1, True, False)], "lives are counted from the start"
-        assert game.calls == ["seed 5", 2, "seed 6", 2]
-
-    def test_a_time_limit_ends_the_game(self):
-        game = Game([3, 3, 3], ending="truncated")
-        env = EpisodicLife(game)
-        env.reset()
-        assert steps(env, [2, 2]) == [(1, False, False), (2, False, True)]
-        env.reset()
-        assert game.calls == ["reset", 2, 2, "reset"]
-
-    def test_the_step_of_a_reset_may_end_the_game(self):
-        game = Game([2, 1, 0])
-        env = EpisodicLife(game)
-        env.reset()
-        assert steps(env, [2]) == [(1, True, False)]
-        observ, info = env.reset()
-        assert (int(observ), info["lives"]) == (0, 2)
-        assert game.calls == ["reset", 2, 0, "reset"]
-
-    def test_zero_lives_do_not_end_the_episode(self):
-        env = EpisodicLife(Game([1, 0, 0, 0]))
-        env.reset()
-        assert steps(env, [2, 2, 2]) == [(1, False, False), (2, False, False), (3, True, False)]
+def test_lives_are_episodes_of_one_game():
+    game = Game([2, 2, 1, 1, 1, 0])
+    env = EpisodicLife(game)
+    env.reset(seed=5)
+    assert steps(env, [2, 2]) == [(1, False, False), (2, True, False)]
+    observ, info = env.reset()
+    assert (int(observ), info["lives"]) == (3, 1), "the game continues with a no-op"
+    assert steps(env, [2, 2]) == [(4, False, False), (5, True, False)]
+    assert env.reset()[0] == 0, "the game was over"
+    assert game.calls == ["seed 5", 2, 2, 0, 2, 2, "reset"]
 
 
-class TestFireStart:
-    def test_presses_fire_at_the_start_and_after_a_lost_life(self):
-        game = Game([2, 2, 1, 1, 1])
-        env = FireStart(game)
-        assert env.reset(seed=1)[0] == 1
-        steps(env, [2, 2, 2])
-        assert game.calls == ["seed 1", 1, 2, 1, 2], "replaces the action after the lost life"
+def test_a_seed_always_starts_a_new_game():
+    game = Game([2, 1, 1, 1, 0])
+    env = EpisodicLife(game)
+    env.reset(seed=5)
+    assert steps(env, [2]) == [(1, True, False)]
+    assert env.reset(seed=6)[0] == 0
+    assert steps(env, [2]) == [(1, True, False)], "lives are counted from the start"
+    assert game.calls == ["seed 5", 2, "seed 6", 2]
 
-    def test_a_game_that_fire_ends_is_reset(self):
-        game = Game([1, 0])
-        assert FireStart(game).reset(seed=1)[0] == 0
-        assert game.calls == ["seed 1", 1, "reset"]
 
-    def test_with_episodic_life_fire_never_replaces_an_action(self):
-        game = Game([3, 3, 2, 2, 2, 1, 1, 1, 1])
-        env = EpisodicLife(FireStart(game))
-        env.reset()
-        for _ in range(4):
-            if env.step(2)[2]:
-                env.reset()
-        assert game.calls == ["reset", 1, 2, 1, 2, 2, 1, 2]
+@pytest.mark.parametrize(
+    ("lives", "ending", "actions", "expected", "calls"),
+    [
+        ([3, 3, 3], "truncated", [2, 2], [(1, False, False), (2, False, True)], [2, 2]),
+        ([2, 1, 0], "terminated", [2], [(1, True, False)], [2, 0]),  # The reset's no-op ends it.
+        (
+            [1, 0, 0, 0],
+            "terminated",
+            [2] * 3,
+            [(1, False, False), (2, False, False), (3, True, False)],
+            [2] * 3,
+        ),
+    ],
+)
+def test_a_game_that_is_over_starts_again(lives, ending, actions, expected, calls):
+    game = Game(lives, ending)
+    env = EpisodicLife(game)
+    env.reset()
+    assert steps(env, actions) == expected
+    observ, info = env.reset()
+    assert (int(observ), info["lives"]) == (0, lives[0])
+    assert game.calls == ["reset", *calls, "reset"]
+
+
+def test_fire_is_pressed_at_the_start_and_after_a_lost_life():
+    game = Game([2, 2, 1, 1, 1])
+    env = FireStart(game)
+    assert env.reset(seed=1)[0] == 1
+    steps(env, [2, 2, 2])
+    assert game.calls == ["seed 1", 1, 2, 1, 2], "replaces the action after the lost life"
+    game = Game([1, 0])
+    assert FireStart(game).reset(seed=1)[0] == 0
+    assert game.calls == ["seed 1", 1, "reset"], "FIRE ended the game"
+    game = Game([3, 3, 2, 2, 2, 1, 1, 1, 1])
+    env = EpisodicLife(FireStart(game))
+    env.reset()
+    for _ in range(4):
+        if env.step(2)[2]:
+            env.reset()
+    assert game.calls == ["reset", 1, 2, 1, 2, 2, 1, 2], "FIRE never replaces an action"
 
 
 def test_rewards_are_clipped_to_their_sign():
@@ -175,9 +172,5 @@ def test_lives_of_breakout_are_episodes():
     assert lives == [5, 4, 3, 2]
     assert frames[-1] < 1000, "FIRE was pressed for every life: without it, no life is lost"
     assert env.reset(seed=1)[1]["lives"] == 5
-
-
-@needs_ale
-def test_games_that_skip_frames_themselves_raise():
     with pytest.raises(ValueError, match="frame-skipping"):
         preprocess(atari("Pong", frameskip=4))

@@ -31,29 +31,22 @@ def test_environments_that_do_not_render_pixels_raise():
         check_rendering(spec)
 
 
-def test_environments_that_render_pixels_pass():
+def test_environments_that_render_pixels_pass_and_others_raise():
     check_rendering(gymnasium.spec("Pendulum-v1"))
-    check_rendering(
-        EnvSpec("Function-v0", entry_point=lambda: None)
-    )  # Only what it makes has metadata.
-
-
-def test_an_environment_that_cannot_be_loaded_raises():
+    # Only the environments that it makes have metadata.
+    check_rendering(EnvSpec("Function-v0", entry_point=lambda: None))
     spec = EnvSpec("Lost-v0", entry_point="agents.no_such_module:Env")
     with pytest.raises(RenderingError, match="'Lost-v0' can't be rendered: ModuleNotFoundError"):
         check_rendering(spec)
 
 
-def test_a_missing_library_is_named(monkeypatch):
+def test_errors_of_mujoco_name_a_missing_library_or_the_backend(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
     error = rendering_error("HalfCheetah-v5", raised_in("mujoco/osmesa/__init__.py"))
     assert "apt-get install libosmesa6" in str(error)
     assert len(str(error).splitlines()) == 2
     assert "libosmesa6" not in str(rendering_error("Pendulum-v1", raised_in("pygame/draw.py")))
-
-
-def test_mujoco_errors_name_the_backend(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "egl")
     error = rendering_error("HalfCheetah-v5", raised_in("mujoco/egl/__init__.py"))
     assert (
@@ -102,12 +95,8 @@ def test_only_software_rendering_is_reduced(monkeypatch, backend, expected, suit
     else:
         env.model = owner.model
     reduce_render_quality(env)
+    reduce_render_quality(gymnasium.make("CartPole-v1"))  # Without MuJoCo.
     assert (quality.shadowsize, quality.offsamples) == expected
-
-
-def test_environments_without_mujoco_keep_their_quality(monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", "osmesa")
-    reduce_render_quality(gymnasium.make("CartPole-v1"))
 
 
 def camera_after(name, camera=None, **kwargs):
@@ -120,26 +109,21 @@ def camera_after(name, camera=None, **kwargs):
     return index
 
 
-@pytest.mark.parametrize("name", ["HalfCheetah-v5", "Hopper-v5"])
-def test_the_body_is_followed_by_default(name):
-    assert camera_after(name) == 0
-
-
-@pytest.mark.parametrize("name", ["InvertedPendulum-v5", "Reacher-v5"])
-def test_models_without_a_tracking_camera_keep_theirs(name):
-    assert camera_after(name) == -1
-
-
-def test_a_camera_of_the_arguments_is_kept():
-    assert camera_after("HalfCheetah-v5", default_camera_config={"distance": 9.0}) == -1
-    assert camera_after("HalfCheetah-v5", camera_id=-1) == -1
-    assert camera_after("Humanoid-v5", camera_id=1) == 1
-    assert camera_after("Humanoid-v5", camera="0", camera_id=1) == 0
-
-
-@pytest.mark.parametrize("camera, index", [("track", 0), ("0", 0), ("1", 1)])
-def test_cameras_are_chosen_by_name_or_index(camera, index):
-    assert camera_after("Humanoid-v5", camera) == index
+@pytest.mark.parametrize(
+    ("name", "kwargs", "index"),
+    [
+        ("HalfCheetah-v5", {}, 0),  # Follows the body.
+        ("InvertedPendulum-v5", {}, -1),  # Without such a camera.
+        ("HalfCheetah-v5", {"default_camera_config": {"distance": 9.0}}, -1),
+        ("HalfCheetah-v5", {"camera_id": -1}, -1),
+        ("Humanoid-v5", {"camera_id": 1}, 1),
+        ("Humanoid-v5", {"camera_id": 1, "camera": "0"}, 0),
+        ("Humanoid-v5", {"camera": "track"}, 0),
+        ("Humanoid-v5", {"camera": "1"}, 1),
+    ],
+)
+def test_cameras_are_those_of_the_user_or_follow_the_body(name, kwargs, index):
+    assert camera_after(name, **kwargs) == index
 
 
 @pytest.mark.parametrize("camera", ["trak", "2", "-1", ""])
@@ -152,33 +136,29 @@ def test_unknown_cameras_are_refused_with_those_that_there_are(camera):
     )
 
 
-def test_a_model_without_cameras_refuses_them():
-    with pytest.raises(UsageError, match="'InvertedPendulum-v5' .*; it has none besides"):
-        camera_after("InvertedPendulum-v5", "0")
-
-
-def test_environments_without_mujoco_have_no_cameras():
+def test_models_and_environments_without_cameras_refuse_them():
     env = gymnasium.make("CartPole-v1")
     choose_camera(env)
     with pytest.raises(UsageError, match="--camera=side: environment 'CartPole-v1' has no cameras"):
         choose_camera(env, "side")
+    with pytest.raises(UsageError, match="'InvertedPendulum-v5' .*; it has none besides"):
+        camera_after("InvertedPendulum-v5", "0")
 
 
-def test_dm_control():
+@pytest.mark.parametrize(
+    ("task", "render_kwargs", "camera", "expected"),
+    [
+        ("cheetah/run", None, None, {"camera_id": 0}),
+        ("cheetah/run", None, "back", {"camera_id": 1}),
+        ("cheetah/run", {"width": 64}, None, {"width": 64}),
+        ("pendulum/swingup", None, None, {}),
+    ],
+)
+def test_cameras_of_dm_control(task, render_kwargs, camera, expected):
     pytest.importorskip("dm_control")
     pytest.importorskip("shimmy")
-    spec = find_spec("dm_control/cheetah/run")
-    env = make_env(spec, {})
-    choose_camera(env)
-    assert env.unwrapped.render_kwargs == {"camera_id": 0}
-    choose_camera(env, "back")
-    assert env.unwrapped.render_kwargs == {"camera_id": 1}
+    kwargs = {"render_kwargs": render_kwargs} if render_kwargs else {}
+    env = make_env(find_spec(f"dm_control/{task}"), kwargs)
+    choose_camera(env, camera)
+    assert env.unwrapped.render_kwargs == expected
     env.close()
-    chosen = make_env(spec, {"render_kwargs": {"width": 64}})
-    choose_camera(chosen)
-    assert chosen.unwrapped.render_kwargs == {"width": 64}
-    chosen.close()
-    pendulum = make_env(find_spec("dm_control/pendulum/swingup"), {})
-    choose_camera(pendulum)
-    assert pendulum.unwrapped.render_kwargs == {}
-    pendulum.close()

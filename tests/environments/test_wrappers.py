@@ -1,8 +1,5 @@
 """The package of wrappers as a whole; each wrapper has tests of its own in `wrappers/`."""
 
-import subprocess
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
@@ -12,14 +9,6 @@ from agents.environments import wrappers
 from agents.environments.mock_environment import MockEnvironment
 from agents.settings.entry_points import load_function
 from tests.environments.playing import play
-
-
-def test_wrappers_do_not_import_tensorflow():
-    code = (
-        "import sys, agents.environments.mock_environment; from agents.tools import wrappers;"
-        "sys.exit(bool({'tensorflow', 'keras', 'torch', 'jax', 'pydantic'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_settings_name_wrappers_by_either_module():
