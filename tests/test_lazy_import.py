@@ -41,25 +41,13 @@ def package(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_a_name_is_imported_on_first_use(package):
-    assert "home" not in sys.modules
-    assert package.answer == 42
-    assert "home.costly" in sys.modules
-
-
-def test_a_name_may_be_a_module(package):
-    assert package.costly is sys.modules["home.costly"]
-
-
-def test_from_import(package):
-    from lazily import answer
-
-    assert answer == 42
-
-
-def test_dir_lists_the_names_without_importing_them(package):
+def test_names_are_listed_at_once_and_imported_on_first_use(package):
     assert dir(package) == ["absent", "answer", "costly"]
     assert "home" not in sys.modules
+    from lazily import answer
+
+    assert package.answer == answer == 42
+    assert package.costly is sys.modules["home.costly"]
 
 
 def test_unknown_names_raise_attribute_errors(package):
@@ -70,14 +58,8 @@ def test_unknown_names_raise_attribute_errors(package):
     assert not hasattr(package, "__path_of_nothing__")
     with pytest.raises(ImportError):
         from lazily import nothing  # noqa: F401
-
-
-def test_a_name_that_its_module_lacks_raises_an_attribute_error(package):
     with pytest.raises(AttributeError, match="absent"):
         _ = package.absent
-
-
-def test_an_import_error_of_the_module_is_not_hidden():
     getter, _ = lazy_names("agents", {"gone": "no_such_module"})
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         getter("gone")
@@ -114,26 +96,8 @@ def test_names_that_users_of_batch_ppo_know():
     ]
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_type_checkers_see_the_same_names_in_the_same_modules(name):
-    package = importlib.import_module(name)
-    tree = ast.parse(Path(package.__file__).read_text())
-    [condition] = [node for node in tree.body if isinstance(node, ast.If)]
-    assert ast.unparse(condition.test) == "TYPE_CHECKING"
-    seen = {
-        imported.asname: (statement.module, imported.name)
-        for statement in condition.body
-        for imported in statement.names
-    }
-    # "as" exports a name to users (PEP 484).
-    assert seen == {public: (home, public) for public, home in package.HOMES.items()}
-    assert package.__all__ == list(package.HOMES)
-
-
-@pytest.fixture(scope="module")
-def revealed_types(tmp_path_factory):
+def revealed_types(folder):
     """Types of expressions according to mypy, which does not analyze other libraries here."""
-    folder = tmp_path_factory.mktemp("types")
     names = [
         f"{name}.{public}" for name in PACKAGES for public in importlib.import_module(name).__all__
     ]
@@ -154,14 +118,12 @@ def revealed_types(tmp_path_factory):
     return dict(zip(expressions, notes, strict=True))
 
 
-def test_no_public_name_is_any_to_type_checkers(revealed_types):
-    assert not {name for name, type_name in revealed_types.items() if type_name == "Any"}
-
-
-def test_type_checkers_see_signatures(revealed_types):
-    reset = revealed_types["agents.tools.InGraphBatchEnv(envs).reset"]
+def test_type_checkers_see_all_names_with_their_signatures(tmp_path):
+    revealed = revealed_types(tmp_path)
+    assert not {name for name, type_name in revealed.items() if type_name == "Any"}
+    reset = revealed["agents.tools.InGraphBatchEnv(envs).reset"]
     assert reset.startswith("def (mask: ") and "seed: " in reset
-    train = revealed_types["agents.train"]
+    train = revealed["agents.train"]
     assert train.startswith("def (config: agents.settings.config.Config, run: ")
     score = "agents.training.evaluation_score.EvaluationScore"
     assert train.endswith(f" -> typing.Generator[{score}, None, None]")

@@ -441,19 +441,18 @@ def _as_host(env: Env | Host) -> Host:
 
 def _check_distinct(hosts: Sequence[Host]) -> None:
     """Raises ValueError if an environment or a process has several places in the batch."""
-    rows: dict[int, int] = {}  # By the id of the environment, or of its process.
-    row = 0
+    rows: dict[object, int] = {}
     for host in hosts:
-        parts: list[object] = [host]
-        if isinstance(host, LocalHost):
-            parts = [innermost(host[index]) for index in range(host.num_envs)]
-        for offset, part in enumerate(parts):
-            first = rows.setdefault(id(part), row + offset)
-            if first != row + offset:
+        for index in range(host.num_envs):
+            part: object = id(host), index
+            if isinstance(host, LocalHost):
+                part = id(innermost(host[index]))
+            row = len(rows)
+            first = rows.setdefault(part, row)
+            if first != row:
                 raise ValueError(
-                    f"Environment {row + offset} of the batch is environment {first} again: make a new one for each."
+                    f"Environment {row} of the batch is environment {first} again: make a new one for each."
                 )
-        row += host.num_envs
 
 
 def _check_compatible(descriptions: Sequence[Description]) -> None:

@@ -7,12 +7,10 @@ import importlib.util
 import numpy as np
 import pytest
 
-from agents.environments.families import FAMILIES, Family
 from agents.environments.registration import find_spec, make_env
 from agents.errors import UsageError
 from agents.settings.config_file import load_config, preset_names
 from agents.settings.entry_points import load_function
-from agents.settings.installation import install_command
 from agents.spaces import flatten, leaf_spaces
 from agents.vector.process_batch import make_batch_env
 
@@ -85,29 +83,3 @@ def test_environments_and_wrappers_of_presets_exist(preset):
             raise
         pytest.skip(str(error).splitlines()[0])
     assert spec.entry_point
-
-
-@pytest.mark.parametrize(
-    ("env", "modules"),
-    [
-        ("ALE/Pong-v5", {"ale_py"}),
-        ("PongNoFrameskip-v4", {"ale_py"}),
-        ("BabyAI-GoToObj-v0", {"minigrid"}),
-        ("HopperBulletEnv-v0", {"pybullet_envs_gymnasium"}),
-        ("Hopper-v5", set()),
-        ("dm_control/hopper/hop", set()),
-    ],
-)
-def test_modules_that_register_environments(env, modules):
-    assert {family.module for family in FAMILIES if family.registers(env)} == modules
-
-
-def test_missing_packages_raise():
-    family = Family("mine.", ("numpy", "no_such_package"), "mine")
-    with pytest.raises(UsageError) as raised:
-        family.check_packages("Mine-v0")
-    assert str(raised.value).splitlines() == [
-        "environment 'Mine-v0' needs the package no_such_package, which is not installed",
-        install_command("mine"),
-    ]
-    Family("mine.", ("numpy",), "mine").check_packages("Mine-v0")

@@ -114,6 +114,8 @@ class TestFindSpec:
             ("dm_control/cheetah/run", "dm_control", "dm-control"),
             ("HalfCheetahBulletEnv-v0", "pybullet", "bullet"),
             ("MiniGrid-Empty-5x5-v0", "minigrid", "minigrid"),
+            ("BabyAI-GoToObj-v0", "minigrid", "minigrid"),
+            ("PongNoFrameskip-v4", "ale_py", "atari"),
         ],
     )
     def test_missing_packages(self, env, package, extra, monkeypatch):

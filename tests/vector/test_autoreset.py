@@ -7,14 +7,12 @@ import gymnasium
 import hypothesis
 import numpy as np
 import pytest
-import tensorflow as tf
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import strategies
 
-from agents.tools import InGraphBatchEnv
 from agents.vector.autoreset import SameStepAutoreset, to_same_step
-from tests.faulty_toys import CountingVectorEnv, FaultyEnv
+from tests.faulty_toys import CountingVectorEnv
 from tests.toys import CountingEnv
 
 # Workers need not be able to import this module.
@@ -39,11 +37,10 @@ def info_of(steps):
     return {"steps": steps, "part": {"double": 2 * steps}}
 
 
-def make_diary(plan, fails_at=0):
+def make_diary(plan):
     """An environment with planned episodes; its observations tell seed, episode and step."""
     kinds = {"stride": 100, "start_at_seed": True}
-    env = CountingEnv(plan, OBSERVATIONS, ACTIONS, reward_of, info_of, **kinds)
-    return FaultyEnv(env, ZeroDivisionError(f"at {fails_at}"), fails_at) if fails_at else env
+    return CountingEnv(plan, OBSERVATIONS, ACTIONS, reward_of, info_of, **kinds)
 
 
 PLANS = [
@@ -54,8 +51,8 @@ PLANS = [
 
 
 @contextlib.contextmanager
-def made(kind, mode, plans=PLANS, **kwargs):
-    constructors = [functools.partial(make_diary, plan, **kwargs) for plan in plans]
+def made(kind, mode, plans=PLANS):
+    constructors = [functools.partial(make_diary, plan) for plan in plans]
     if kind == "sync":
         batch = SyncVectorEnv(constructors, autoreset_mode=mode)
     elif kind == "sync, reused arrays":
@@ -238,72 +235,6 @@ def test_any_lengths_and_ends_of_episodes(plans, mode):
         check_against_single_environments(to_same_step(batch), plans, steps=15)
 
 
-@pytest.mark.parametrize(
-    ("kind", "mode"), [("sync", AutoresetMode.NEXT_STEP), ("async", AutoresetMode.SAME_STEP)]
-)
-def test_in_the_graph_every_transition_is_a_step_of_its_episode(kind, mode):
-    steps = 20
-    with made(kind, mode) as batch:
-        envs = InGraphBatchEnv(batch)
-
-        @tf.function
-        def collect():
-            envs.reset(seed=tf.range(3, dtype=tf.int64))
-            kept = [tf.TensorArray(tf.float64, steps) for _ in range(3)]
-            flags = [tf.TensorArray(tf.bool, steps) for _ in range(2)]
-            rewards = tf.TensorArray(tf.float32, steps)
-            for step in tf.range(steps):
-                before = tf.identity(envs.observ["page"])
-                action = (
-                    tf.range(3, dtype=tf.float32)[:, None] / 8 + tf.cast(step, tf.float32) / 100
-                )
-                outcome = envs.simulate(action)
-                pages = (before, tf.identity(envs.observ["page"]), outcome.final_observ["page"])
-                kept = [array.write(step, page) for array, page in zip(kept, pages, strict=True)]
-                flags = [
-                    flags[0].write(step, outcome.terminated),
-                    flags[1].write(step, outcome.truncated),
-                ]
-                rewards = rewards.write(step, outcome.reward)
-            return (
-                *(array.stack() for array in kept),
-                *(flag.stack() for flag in flags),
-                rewards.stack(),
-            )
-
-        before, after, final, terminated, truncated, rewards = (
-            array.numpy() for array in collect()
-        )
-        for row, plan in enumerate(PLANS):
-            page = np.full(2, row)  # Its seed.
-            for step, expected in enumerate(alone(plan, row, 3, steps, row)):
-                observ, reward, ends, cut, last, _, _ = expected
-                np.testing.assert_array_equal(before[step, row], page)
-                np.testing.assert_array_equal(after[step, row], page := observ["page"])
-                assert (terminated[step, row], truncated[step, row]) == (ends, cut)
-                assert rewards[step, row] == pytest.approx(reward)
-                if ends or cut:
-                    np.testing.assert_array_equal(final[step, row], last["page"])
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")  # Gymnasium's, of workers that fail.
-@pytest.mark.parametrize(
-    ("kind", "mode"), [("sync", AutoresetMode.NEXT_STEP), ("async", AutoresetMode.SAME_STEP)]
-)
-def test_an_environments_exception_is_raised_and_closing_closes(kind, mode):
-    with made(kind, mode, fails_at=3) as batch:
-        envs = InGraphBatchEnv(batch)
-        step = tf.function(envs.simulate)
-        envs.reset(seed=tf.range(3, dtype=tf.int64))
-        step(tf.zeros([3, 1]))
-        step(tf.zeros([3, 1]))
-        with pytest.raises(ZeroDivisionError, match="at 3"), envs.raising():
-            step(tf.zeros([3, 1]))
-        envs.close()
-        assert batch.closed
-        assert kind == "async" or all(env.unwrapped.closed for env in batch.envs)
-
-
 def test_same_step_environments_are_returned_unchanged():
     with made("sync", AutoresetMode.SAME_STEP) as batch:
         assert to_same_step(batch) is batch
@@ -314,34 +245,26 @@ def test_same_step_environments_are_returned_unchanged():
         assert batch.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
 
 
-def test_environments_without_partial_resets_are_refused():
+def test_environments_that_cannot_be_reset_in_the_same_step_are_refused():
     batch = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
     with pytest.raises(ValueError, match="CartPoleVectorEnv.*can't reset a part.*SyncVectorEnv"):
-        InGraphBatchEnv(batch)
+        to_same_step(batch)
     batch.close()
-
-
-def test_async_workers_that_reset_twice_are_refused():
     with made("async, no shared memory", AutoresetMode.NEXT_STEP) as batch:
         with pytest.raises(ValueError, match="shared_memory=False.*SAME_STEP"):
+            to_same_step(batch)
+    batch = CountingVectorEnv()
+    for batch.metadata in ({}, {"autoreset_mode": "same-step"}):
+        with pytest.raises(ValueError, match="does not say when it resets.*autoreset_mode"):
             to_same_step(batch)
 
 
 @pytest.mark.parametrize("masked_reset", ["all", "part"])
 def test_ignored_masks_are_noticed(masked_reset):
     batch = CountingVectorEnv((5, 3), AutoresetMode.NEXT_STEP, masked_reset=masked_reset)
-    envs = InGraphBatchEnv(batch)
+    envs = to_same_step(batch)
     envs.reset()
-    step = tf.function(envs.simulate)
-    step(tf.zeros([2], tf.int64))
-    step(tf.zeros([2], tf.int64))
-    with pytest.raises(ValueError, match="CountingVectorEnv.*can't reset a part"), envs.raising():
-        step(tf.zeros([2], tf.int64))
-
-
-@pytest.mark.parametrize("metadata", [{}, {"autoreset_mode": "same-step"}])
-def test_an_unknown_autoreset_mode_is_refused(metadata):
-    batch = CountingVectorEnv()
-    batch.metadata = metadata
-    with pytest.raises(ValueError, match="does not say when it resets.*autoreset_mode"):
-        to_same_step(batch)
+    for _ in range(2):
+        envs.step(np.zeros(2, int))
+    with pytest.raises(ValueError, match="CountingVectorEnv.*can't reset a part"):
+        envs.step(np.zeros(2, int))
