@@ -60,20 +60,10 @@ def test_environments_that_only_share_an_ending_are_not_near(word, expected):
     assert did_you_mean(word, ENVS) == (f"; did you mean '{expected}'?" if expected else "")
 
 
-def test_formats_the_suggestion():
+def test_formats_the_suggestion_of_any_names():
     assert did_you_mean("pendulun", NAMES, str.upper) == "; did you mean PENDULUM?"
-
-
-def test_known_names_may_be_an_iterator():
     assert did_you_mean("antt", iter(NAMES)) == "; did you mean 'ant'?"
-
-
-def test_without_known_names_there_is_no_suggestion():
     assert did_you_mean("ant", []) == ""
-
-
-def test_long_words_take_no_time():
-    """Files of strangers have them, as names of settings."""
-    before = time.process_time()
+    before = time.process_time()  # A file of strangers may have long names.
     assert did_you_mean("a" * 100_000, NAMES) == ""
     assert time.process_time() - before < 1

@@ -9,24 +9,6 @@ from agents.errors import UsageError
 from agents.tensorflow_setup import start_tensorflow
 
 
-def test_starts_silently_with_the_given_number_of_threads():
-    code = """
-from agents.tensorflow_setup import start_tensorflow
-start_tensorflow(3)
-import tensorflow as tf
-print(tf.config.threading.get_intra_op_parallelism_threads(), tf.config.threading.get_inter_op_parallelism_threads())
-tf.function(lambda: tf.constant(1.0) + 1, jit_compile=True)()
-"""
-    # Not the log level of whoever runs the tests.
-    environment = {
-        name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"
-    }
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
-    )
-    assert (process.returncode, process.stdout, process.stderr) == (0, "3 3\n", "")
-
-
 @pytest.mark.parametrize("chosen", [None, "0"])
 def test_onednn_is_on_unless_the_user_has_chosen(chosen):
     environment = {name: os.environ[name] for name in os.environ if "ONEDNN" not in name}

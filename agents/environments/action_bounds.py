@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-# Bounds of actions beyond which samples of deviation 1 miss them, and those that stand for none.
+# Bounds of actions that samples of deviation 1 miss, and the smallest bound that stands for none.
 _SMALLEST_BOUND, _LARGEST_BOUND, _UNBOUNDED = 0.1, 10.0, 1e18
 
 
 def center_and_scale(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what maps [-1, 1] to the bounds of a Box: center and half of the width.
+    """Returns center and half of the width of a Box, which map [-1, 1] to its bounds.
 
     Returns:
       float64 [*space.shape] each; not finite where bounds are not.

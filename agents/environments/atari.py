@@ -122,7 +122,7 @@ class EpisodicLife(gymnasium.Wrapper, RecordConstructorArgs):
         return observ, info
 
     def step(self, action: NestedArray) -> Step:
-        """Steps the game; a lost life sets `terminated`, too."""
+        """Steps the game; a lost life also sets `terminated`."""
         observ, reward, terminated, truncated, info = self.env.step(action)
         self._game_over = terminated or truncated
         # Some games report 0 lives for some frames before they are over.

@@ -156,7 +156,7 @@ class Watchdog:
         self._warn(busy, f"in {self._action} for {waited:.1f} s{others}")
 
     def note_step(self, seconds: float) -> None:
-        """Takes notice of the duration of a step of a host, for `look_at_steps`."""
+        """Records the duration of a host's step, for `look_at_steps`."""
         self._longest = max(self._longest, seconds)
 
     def look_at_steps(self, started: Iterable[tuple[Host, float]]) -> None:

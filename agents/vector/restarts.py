@@ -72,7 +72,7 @@ class Restarter:
         self._num_restarts = np.zeros(num_envs, int)  # [B]
 
     def note_reset(self) -> None:
-        """Takes notice of a reset by the arrays' mask [B] with their seeds [B]."""
+        """Records a reset by the arrays' mask [B] with their seeds [B]."""
         mask, seed = self._arrays.mask, self._arrays.seed
         seeded = mask & (seed >= 0)  # [B]
         self._num_episodes = np.where(seeded, 0, self._num_episodes + mask)  # [B]
@@ -82,7 +82,7 @@ class Restarter:
     def note_step(
         self, observ: Leaves, rows: Iterable[int], stepped: slice | np.ndarray = ALL
     ) -> None:
-        """Takes notice of a step, and completes it in rows of environments that were restarted.
+        """Records a step; completes the rows of environments that were restarted.
 
         These rows have no outcome: their episode is truncated in the state the step started from.
 
