@@ -68,7 +68,7 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
             if self._file:
                 self._file.discard()
             frame = render_frame(self.env)  # uint8 [height, width, 3]
-            self._file = VideoFile(self._path, frame.shape[0], frame.shape[1], self._frame_rate)
+            self._file = VideoFile(self._path, frame.shape, self._frame_rate)
             self._file.write(frame)
         return result
 
@@ -183,8 +183,7 @@ class RecordFilm(gymnasium.Wrapper, RecordConstructorArgs):
             render_frame(self.env), self._caption, f"return {self._return:,.1f}"
         )  # [height, width, 3]
         if self._file is None:
-            height, width, _ = frame.shape
-            self._file = VideoFile(self._path, height, width, self.frame_rate)
+            self._file = VideoFile(self._path, frame.shape, self.frame_rate)
         self._file.write(frame)
         self._last = frame
 
@@ -211,21 +210,22 @@ def frame_rate(env: Env) -> float:
 class VideoFile:
     """An mp4 file that is written frame by frame: H.264 in 4:2:0, which all players show."""
 
-    def __init__(self, path: Path, height: int, width: int, frame_rate: float):
+    def __init__(self, path: Path, shape: tuple[int, ...], frame_rate: float):
         """Starts ffmpeg.
 
         Args:
           path: The file; it appears when it is complete.
-          height: In pixels; 4:2:0 needs even sizes, so odd ones are padded by a black line.
-          width: In pixels, like `height`.
+          shape: Shape of a frame, [height, width, 3]; 4:2:0 needs even sizes, so odd ones are padded
+            by a black line.
           frame_rate: Frames per second.
 
         Raises:
           OSError: ffmpeg can't be started.
         """
-        self._path, self._shape = path, (height, width, 3)  # Shape of a frame.
+        self._path, self._shape = path, shape
         self._unfinished = path.with_suffix(".unfinished")
-        source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}"]
+        size = f"{shape[1]}x{shape[0]}"
+        source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", size]
         source += ["-framerate", str(Fraction(frame_rate).limit_denominator(1000)), "-i", "pipe:"]
         # Many episodes are recorded at once: a fast preset in one thread takes a third of the
         # default's memory.
