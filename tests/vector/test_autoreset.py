@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import functools
 import sys
 
@@ -8,6 +9,7 @@ import hypothesis
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from hypothesis import strategies
 
@@ -23,6 +25,11 @@ OBSERVATIONS = spaces.Dict(
     mark=spaces.Tuple([spaces.Box(-1, 1e6, (), np.float32)]),
 )
 ACTIONS = spaces.Box(-9, 9, (1,), np.float32)
+PLANS = [
+    [(1, "terminated"), (3, "both"), (2, "truncated")],
+    [(4, "truncated"), (1, "both"), (1, "terminated")],  # Ends with the first one at step 4.
+    [(1000, "terminated")],
+]
 
 
 def reward_of(steps, action):
@@ -37,119 +44,24 @@ def info_of(steps):
     return {"steps": steps, "part": {"double": 2 * steps}}
 
 
-def make_diary(plan):
-    """An environment with planned episodes; its observations tell seed, episode and step."""
-    kinds = {"stride": 100, "start_at_seed": True}
-    return CountingEnv(plan, OBSERVATIONS, ACTIONS, reward_of, info_of, **kinds)
-
-
-PLANS = [
-    [(1, "terminated"), (3, "both"), (2, "truncated")],
-    [(4, "truncated"), (1, "both"), (1, "terminated")],  # Ends with the first one at step 4.
-    [(1000, "terminated")],
-]
-
-
 @contextlib.contextmanager
 def made(kind, mode, plans=PLANS):
-    constructors = [functools.partial(make_diary, plan) for plan in plans]
-    if kind == "sync":
-        batch = SyncVectorEnv(constructors, autoreset_mode=mode)
-    elif kind == "sync, reused arrays":
-        batch = SyncVectorEnv(constructors, autoreset_mode=mode, copy=False)
+    """Environments with planned episodes, whose observations tell seed, episode and step."""
+    make = functools.partial(CountingEnv, stride=100, start_at_seed=True)
+    arguments = OBSERVATIONS, ACTIONS, reward_of, info_of
+    constructors = [functools.partial(make, plan, *arguments) for plan in plans]
+    if kind.startswith("sync"):
+        batch = SyncVectorEnv(constructors, autoreset_mode=mode, copy=kind == "sync")
     else:
         # Not forked, because TensorFlow's threads may be running.
+        shared = kind != "async, no shared memory"
         batch = AsyncVectorEnv(
-            constructors,
-            autoreset_mode=mode,
-            context="forkserver",
-            shared_memory=kind != "async, no shared memory",
+            constructors, autoreset_mode=mode, context="forkserver", shared_memory=shared
         )
     try:
         yield batch
     finally:
         batch.close()
-
-
-def actions(step, num_envs):
-    return (np.arange(num_envs) / 8 + step / 100).astype(np.float32)[:, None]
-
-
-def alone(plan, row, num_envs, steps, seed):
-    """Yields the steps of a single environment, with its final observation and infos."""
-    env = make_diary(plan)
-    env.reset(seed=seed)
-    for step in range(steps):
-        observ, reward, terminated, truncated, info = env.step(actions(step, num_envs)[row])
-        final, final_info, reset_info = observ, info, None
-        if terminated or truncated:
-            observ, reset_info = env.reset()
-        yield observ, reward, terminated, truncated, final, final_info, reset_info
-
-
-def assert_row(batch, row, observ):
-    np.testing.assert_array_equal(batch["page"][row], observ["page"])
-    np.testing.assert_array_equal(batch["mark"][0][row], observ["mark"][0])
-
-
-def check_against_single_environments(batch, plans, steps):
-    num_envs = len(plans)
-    batch.reset(seed=list(range(num_envs)))
-    references = [alone(plan, row, num_envs, steps, row) for row, plan in enumerate(plans)]
-    results = []
-    for step in range(steps):
-        observ, reward, terminated, truncated, infos = batch.step(actions(step, num_envs))
-        # Without copies of the rest, to notice arrays that a later step changes.
-        kept = (observ, np.array(reward), np.array(terminated), np.array(truncated), infos)
-        results.append(kept)
-        for row, reference in enumerate(references):
-            expected, *outcome, final, final_info, reset_info = next(reference)
-            assert_row(observ, row, expected)
-            assert [kept[1][row], kept[2][row], kept[3][row]] == outcome
-            if reset_info is None:
-                assert "_final_obs" not in infos or not infos["_final_obs"][row]
-                assert infos["steps"][row] == final_info["steps"] and infos["_steps"][row]
-                assert infos["part"]["double"][row] == final_info["part"]["double"]
-                assert "is_first" not in infos or not infos["_is_first"][row]
-            else:
-                assert infos["_final_obs"][row] and infos["_final_info"][row]
-                assert_row(infos["final_obs"], row, final)
-                assert infos["final_info"]["steps"][row] == final_info["steps"]
-                assert (
-                    infos["final_info"]["_steps"][row]
-                    and infos["final_info"]["part"]["_double"][row]
-                )
-                assert infos["final_info"]["part"]["double"][row] == final_info["part"]["double"]
-                assert (
-                    infos["steps"][row] == reset_info["steps"]
-                    and infos["is_first"][row]
-                    and infos["_is_first"][row]
-                )
-                assert infos["_steps"][row]
-                assert "part" not in infos or not infos["part"]["_double"][row]
-    for row, plan in enumerate(plans):  # Earlier results have not changed.
-        for (_, reward, _, _, infos), (_, expected, *_, final, _, reset_info) in zip(
-            results, alone(plan, row, num_envs, steps, row), strict=True
-        ):
-            assert reward[row] == expected
-            if reset_info is not None:
-                assert_row(infos["final_obs"], row, final)
-
-
-@pytest.mark.parametrize(
-    ("kind", "mode"),
-    [
-        ("sync", AutoresetMode.NEXT_STEP),
-        ("sync, reused arrays", AutoresetMode.NEXT_STEP),
-        ("sync, reused arrays", AutoresetMode.DISABLED),
-        ("async", AutoresetMode.NEXT_STEP),
-        ("async, no shared memory", AutoresetMode.DISABLED),
-    ],
-)
-def test_every_environment_behaves_like_a_single_one(kind, mode):
-    with made(kind, mode) as batch:
-        wrapped = gymnasium.wrappers.vector.TransformReward(batch, lambda reward: reward)
-        check_against_single_environments(to_same_step(wrapped), PLANS, steps=30)
 
 
 def infos_of(infos, row):
@@ -165,30 +77,71 @@ def infos_of(infos, row):
     }
 
 
-def test_infos_equal_those_of_gymnasiums_same_step_mode():
-    ends = 0
-    with (
-        made("sync", AutoresetMode.NEXT_STEP) as batch,
-        made("sync", AutoresetMode.SAME_STEP) as reference,
-    ):
-        batch = to_same_step(batch)
-        batch.reset(seed=0)
-        reference.reset(seed=0)
-        for step in range(20):
-            *_, terminated, truncated, infos = batch.step(actions(step, 3))
-            *_, theirs = reference.step(actions(step, 3))
-            for row, done in enumerate(terminated | truncated):
-                expected = infos_of(theirs, row)
-                assert ("final_info" in expected) == done
-                assert infos_of(infos, row) == expected
-                if "final_info" in infos and not done:
-                    assert (
-                        infos_of(infos["final_info"], row)
-                        == infos_of(theirs["final_info"], row)
-                        == {}
-                    )
-                ends += done
-    assert ends > 10
+def element_of(observ, row):
+    return {"page": observ["page"][row], "mark": (observ["mark"][0][row],)}
+
+
+def check_against_gymnasiums_same_step_mode(batch, plans, steps):
+    """Compares with the same environments and actions; returns the number of episodes that ended."""
+    num_envs, kept = len(plans), []
+    with made("sync", AutoresetMode.SAME_STEP, plans) as oracle:
+        for envs in (batch, oracle):
+            envs.reset(seed=list(range(num_envs)))
+        for step in range(steps):
+            actions = (np.arange(num_envs) / 8 + step / 100).astype(np.float32)[:, None]
+            *mine, infos = batch.step(actions)
+            *theirs, expected = oracle.step(actions)
+            np.testing.assert_equal(mine, theirs)
+            done = mine[2] | mine[3]
+            np.testing.assert_array_equal(infos.get("_final_obs", done), done)
+            for row in range(num_envs):
+                assert infos_of(infos, row) == infos_of(expected, row)
+                if done[row]:
+                    final = element_of(infos["final_obs"], row)
+                    np.testing.assert_equal(final, expected["final_obs"][row])
+                elif "final_info" in infos:
+                    assert infos_of(infos["final_info"], row) == {}
+            if done.any():
+                kept.append((infos, copy.deepcopy(infos)))
+    # A later step or reset changes nothing that was returned at the end of an episode.
+    assert all(data_equivalence(infos["final_obs"], copied["final_obs"]) for infos, copied in kept)
+    assert all(
+        data_equivalence(infos["final_info"], copied["final_info"]) for infos, copied in kept
+    )
+    return sum(infos["_final_obs"].sum() for infos, _ in kept)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        ("sync", AutoresetMode.NEXT_STEP),
+        ("sync, reused arrays", AutoresetMode.NEXT_STEP),
+        ("sync, reused arrays", AutoresetMode.DISABLED),
+        ("async", AutoresetMode.NEXT_STEP),
+        ("async, no shared memory", AutoresetMode.DISABLED),
+    ],
+)
+def test_steps_equal_those_of_gymnasiums_same_step_mode(kind, mode):
+    with made(kind, mode) as batch:
+        wrapped = gymnasium.wrappers.vector.TransformReward(batch, lambda reward: reward)
+        assert check_against_gymnasiums_same_step_mode(to_same_step(wrapped), PLANS, 30) > 20
+
+
+episodes = strategies.tuples(
+    strategies.integers(1, 4), strategies.sampled_from(["terminated", "truncated", "both"])
+)
+
+
+@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.given(
+    plans=strategies.lists(
+        strategies.lists(episodes, min_size=1, max_size=3), min_size=1, max_size=4
+    ),
+    mode=strategies.sampled_from([AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]),
+)
+def test_any_lengths_and_ends_of_episodes(plans, mode):
+    with made("sync", mode, plans) as batch:
+        check_against_gymnasiums_same_step_mode(to_same_step(batch), plans, steps=15)
 
 
 def test_infos_that_a_reset_overwrites():
@@ -216,23 +169,6 @@ def test_infos_that_a_reset_overwrites():
     assert infos["steps"].tolist() == [0, 2]
     assert infos["final_info"]["steps"][0] == 2
     assert infos["final_info"]["nested"]["steps"] == [2]
-
-
-episodes = strategies.tuples(
-    strategies.integers(1, 4), strategies.sampled_from(["terminated", "truncated", "both"])
-)
-
-
-@hypothesis.settings(max_examples=40, deadline=None)
-@hypothesis.given(
-    plans=strategies.lists(
-        strategies.lists(episodes, min_size=1, max_size=3), min_size=1, max_size=4
-    ),
-    mode=strategies.sampled_from([AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED]),
-)
-def test_any_lengths_and_ends_of_episodes(plans, mode):
-    with made("sync", mode, plans) as batch:
-        check_against_single_environments(to_same_step(batch), plans, steps=15)
 
 
 def test_same_step_environments_are_returned_unchanged():
