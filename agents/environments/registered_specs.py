@@ -32,15 +32,14 @@ class PickledFunction:
 
 
 def dump_registrations() -> list[bytes]:
-    """Returns the environments that were registered here, one by one; every process has Gymnasium's.
+    """Returns the environments that were registered here, one by one, without Gymnasium's own.
 
     Environments that can't be pickled are left out: their constructors raise in the worker.
     """
     registrations = []
     for spec in list(gymnasium.registry.values()):
-        if not f"{module_of(spec.entry_point or spec.vector_entry_point)}.".startswith(
-            "gymnasium."
-        ):
+        module = module_of(spec.entry_point or spec.vector_entry_point)
+        if not f"{module}.".startswith("gymnasium."):
             with contextlib.suppress(Exception):  # Pickling runs methods of the user's objects.
                 sent = spec.entry_point and _sent(spec.entry_point)
                 registrations.append(cloudpickle.dumps(dataclasses.replace(spec, entry_point=sent)))

@@ -53,6 +53,10 @@ class Exchange:
         self._hosts, self._blocking = hosts if blocking else by_place, blocking
         self.watchdog = Watchdog(hosts)
         self.rows = self.watchdog.rows
+        # Of the request under way: hosts that have not replied, infos of rows that have any.
+        self._waiting: list[Host] = []
+        self._infos: RowInfos = []
+        self._failures: list[HostFailure] = []
 
     def begin(self, action: str, send: SendRequest) -> None:
         """Sends a request to all hosts, even after failures; `end` must follow.
@@ -63,9 +67,7 @@ class Exchange:
           action: What is requested, a word for warnings.
           send: Sends the request to a host.
         """
-        self._waiting: list[Host] = []
-        self._infos: RowInfos = []
-        self._failures: list[HostFailure] = []
+        self._waiting, self._infos, self._failures = [], [], []
         started = time.monotonic()
         self.watchdog.begin(action, started)
         late = [host for host in self._hosts if not self._send(host, send, started)]
@@ -103,12 +105,15 @@ class Exchange:
         Returns:
           The infos of rows that have any, and the failures.
         """
-        for host in self._waiting:
+        waiting, infos, failures = self._waiting, self._infos, self._failures
+        # Failures are not kept: their frames would keep the batch.
+        self._waiting, self._infos, self._failures = [], [], []
+        for host in waiting:
             try:
-                self._infos += host.receive(self.watchdog.look)
+                infos += host.receive(self.watchdog.look)
             except EnvironmentFailure as error:
-                self._failures.append(HostFailure(host, self.rows[host], error))
-        return self._infos, sorted(self._failures, key=lambda failure: failure.rows.start)
+                failures.append(HostFailure(host, self.rows[host], error))
+        return infos, sorted(failures, key=lambda failure: failure.rows.start)
 
 
 class Watchdog:
