@@ -1,4 +1,4 @@
-"""Leaf spaces for property tests."""
+"""Leaf spaces and structures of them for property tests."""
 
 import numpy as np
 from gymnasium import spaces
@@ -20,4 +20,14 @@ LEAVES = strategies.one_of(
     strategies.lists(strategies.integers(1, 5), min_size=1, max_size=3).map(spaces.MultiDiscrete),
     strategies.just(spaces.MultiDiscrete([3, 4], start=[5, -2])),
     strategies.integers(1, 4).map(spaces.MultiBinary),
+)
+STRUCTURES = strategies.recursive(
+    LEAVES,
+    lambda children: strategies.one_of(
+        strategies.dictionaries(
+            strategies.sampled_from("zyxab"), children, min_size=1, max_size=3
+        ).map(spaces.Dict),
+        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
+    ),
+    max_leaves=5,
 )

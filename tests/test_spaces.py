@@ -8,18 +8,7 @@ from hypothesis import strategies
 
 from agents import spaces as tools
 from agents.errors import UnsupportedSpaceError
-from tests.space_strategies import LEAVES
-
-STRUCTURES = strategies.recursive(
-    LEAVES,
-    lambda children: strategies.one_of(
-        strategies.dictionaries(
-            strategies.sampled_from("zyxab"), children, min_size=1, max_size=3
-        ).map(spaces.Dict),
-        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
-    ),
-    max_leaves=5,
-)
+from tests.space_strategies import STRUCTURES
 
 
 class Cards(spaces.Discrete):

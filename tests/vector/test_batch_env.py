@@ -30,6 +30,7 @@ from agents.vector.process_batch import make_batch_env
 from agents.workers.external_process import ExternalProcess
 from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv
+from tests.space_strategies import STRUCTURES
 from tests.toys import COUNTS, THREE_CHOICES, TWO_CHOICES, CountingEnv, RandomEnv
 from tests.vector.batches import batch_of
 
@@ -49,27 +50,6 @@ def info_of(steps):
 # Steps, as Gymnasium's SyncVectorEnv makes them.
 
 sampler = functools.partial(RandomEnv, durations=(1, 3), info=info_of)
-BOXES = strategies.builds(
-    lambda shape, dtype: spaces.Box(0, 9, shape, dtype),
-    strategies.sampled_from([(), (1,), (2, 3)]),
-    strategies.sampled_from([np.uint8, np.float32, np.float64]),
-)
-LEAVES = strategies.one_of(
-    BOXES,
-    strategies.just(spaces.Discrete(4, start=-1)),
-    strategies.just(spaces.MultiDiscrete([3, 2])),
-    strategies.just(spaces.MultiBinary(3)),
-)
-STRUCTURES = strategies.recursive(
-    LEAVES,
-    lambda children: strategies.one_of(
-        strategies.dictionaries(strategies.sampled_from("zya"), children, min_size=1).map(
-            spaces.Dict
-        ),
-        strategies.lists(children, min_size=1, max_size=3).map(spaces.Tuple),
-    ),
-    max_leaves=4,
-)
 
 
 def assert_steps_of_gymnasium(batch, constructors, seed, steps=12):
