@@ -45,14 +45,14 @@ def failures_of(error):
 
 @pytest.mark.timing
 def test_workers_that_hang_together_fail_after_one_deadline_and_close_together():
-    with batch_of([Stubborn] * 4, "each", timeout=0.9) as batch:
+    with batch_of([Stubborn] * 6, "each", timeout=0.9) as batch:
         batch.reset()
-        with taking(0.9, 3.4), pytest.raises(WorkerTimeoutError) as caught:
-            batch.step([HANG] * 4)
-        assert failures_of(caught.value) == dict.fromkeys(range(4), WorkerTimeoutError)
-        with taking(0.9, 3.4), pytest.raises(WorkerTimeoutError) as caught:
+        with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
+            batch.step([HANG] * 6)
+        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
+        with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
             batch.reset()  # A fresh deadline, which they share.
-        assert failures_of(caught.value) == dict.fromkeys(range(4), WorkerTimeoutError)
+        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
         with taking(0, 60):
             batch.close()
 
