@@ -260,28 +260,19 @@ class WorkerDiedError(EnvironmentFailure):
 class WorkerTimeoutError(EnvironmentFailure, TimeoutError):
     """The process that hosts the environment did not reply in time. It may still be running."""
 
-    @property
-    def kind(self) -> tuple[str, str]:
-        """See `EnvironmentFailure.kind`."""
-        return "process", "did not reply in time"
+    kind = ("process", "did not reply in time")
 
 
 class WorkerMessageError(EnvironmentFailure):
     """The process that hosts the environment sent something that is no reply."""
 
-    @property
-    def kind(self) -> tuple[str, str]:
-        """See `EnvironmentFailure.kind`."""
-        return "process", "sent an invalid message"
+    kind = ("process", "sent an invalid message")
 
 
 class WorkerStartError(EnvironmentFailure):
     """A process for environments could not be started, because a limit of the system is reached."""
 
-    @property
-    def kind(self) -> tuple[str, str]:
-        """See `EnvironmentFailure.kind`."""
-        return "process", "could not be started"
+    kind = ("process", "could not be started")
 
 
 def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:

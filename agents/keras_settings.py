@@ -37,7 +37,9 @@ def check_keras() -> None:
         version, place = keras.__version__, "in this process"
         backend = keras.backend.backend()
     else:
-        version = _installed_version()
+        version = ""  # If unknown, as of a nightly.
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            version = importlib.metadata.version("keras")
         backend, place = _chosen_backend()
     if version and int(version.partition(".")[0]) < 3:
         raise UsageError(f"expected Keras 3, got {version}; pip install --upgrade keras")
@@ -85,14 +87,6 @@ def sublayers(layer: keras.layers.Layer, recursive: bool = False) -> list[keras.
         include_self=False, recursive=recursive
     )
     return layers
-
-
-def _installed_version() -> str:
-    """Returns the version of Keras; empty if unknown, as of a nightly."""
-    try:
-        return importlib.metadata.version("keras")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
 
 
 def _chosen_backend() -> tuple[PlainData, str]:

@@ -7,7 +7,6 @@ modules, and this module imports them on first use.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import os
@@ -45,8 +44,13 @@ def lazy_names(
                 is_module = importlib.util.find_spec(f"{package}.{name}")
                 suggestion = f"; write import {package}.{name}" if is_module else hint(name, homes)
             raise AttributeError(f"module '{package}' has no attribute '{name}'{suggestion}")
-        with _no_start_up_messages():
+        if "tensorflow" in sys.modules:
             home = importlib.import_module(homes[name])
+        else:  # The module may be the first to import it.
+            from agents.tensorflow_setup import quiet_tensorflow
+
+            with quiet_tensorflow():
+                home = importlib.import_module(homes[name])
         if hasattr(home, name) or not hasattr(home, "__path__"):
             return getattr(home, name)
         return importlib.import_module(f"{homes[name]}.{name}")
@@ -55,12 +59,3 @@ def lazy_names(
         return sorted(homes)
 
     return __getattr__, __dir__
-
-
-def _no_start_up_messages() -> contextlib.AbstractContextManager[None]:
-    """Keeps the messages off stderr that TensorFlow writes if a module is the first to import it."""
-    if "tensorflow" in sys.modules:
-        return contextlib.nullcontext()
-    from agents.tensorflow_messages import quiet_tensorflow
-
-    return quiet_tensorflow()

@@ -68,22 +68,19 @@ def num_dimensions(space: Space) -> int:
 def check_action_space(space: Space) -> None:
     """Raises UnsupportedSpaceError, naming the space, for action spaces without a policy."""
     leaves = leaf_spaces(space)
-    unsupported: Space | None = next(
-        (leaf for leaf in leaves if not _has_policy(leaf)), None if leaves else space
-    )
-    if unsupported is None:
+    refused = [
+        leaf
+        for leaf in leaves
+        if 0 in leaf.shape or (isinstance(leaf, spaces.Box) and leaf.dtype.kind != "f")
+    ]
+    if leaves and not refused:
         return
+    unsupported: Space = refused[0] if refused else space
     within = "" if unsupported is space else f", a part of {space}"
     raise UnsupportedSpaceError(
         f"unsupported action space {unsupported}{within}.\n"
         "Supported are Box of floats, Discrete, MultiDiscrete and MultiBinary, and Dict and Tuple of those, none empty."
     )
-
-
-def _has_policy(leaf: Leaf) -> bool:
-    if isinstance(leaf, spaces.Box) and not np.issubdtype(leaf.dtype, np.floating):
-        return False
-    return 0 not in leaf.shape
 
 
 def check_policy(space: Space, policy: str) -> None:

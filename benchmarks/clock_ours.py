@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.runs.episode_statistics import EpisodeStatistics
+from agents.runs.training_statistics import EpisodeStatistics
 from agents.scripts import train
 from benchmarks.episode_lines import episode_line
 

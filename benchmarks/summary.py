@@ -9,7 +9,7 @@ from typing import TypeAlias, TypedDict
 
 import numpy as np
 
-from agents.runs.score_statistics import bootstrap_interval
+from agents.runs.comparison import bootstrap_interval
 from benchmarks.case import LIMIT, OURS
 from benchmarks.runner import Outcome
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from agents.graph.graph_calls import GraphCalls
-from agents.runs.time_shares import TimeShares
+from agents.runs.training_statistics import TimeShares
 from benchmarks import library
 from benchmarks.contestant import Measure, Measurement
 from benchmarks.exchange_watch import WatchedExchange

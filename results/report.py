@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from agents.runs.score_statistics import bootstrap_interval
+from agents.runs.comparison import bootstrap_interval
 from results.learning_curves import short_steps
 from results.published import PROTOCOLS, SOURCES, Figure
 from results.rows import ComparedRow, task_of

@@ -39,23 +39,6 @@ def test_a_raised_error_ends_with_its_traceback():
     assert (error.env_index, error.pid, error.step) == (4, 1234, 56)
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (errors.UnsupportedSpaceError("no"), errors.UsageError),
-        (errors.UsageError("no"), ValueError),
-        (errors.InvalidActionError("no"), ValueError),
-        (errors.WorkerTimeoutError("no"), TimeoutError),
-        (errors.WorkerTimeoutError("no"), errors.EnvironmentFailure),
-        (errors.WorkerDiedError(1), errors.EnvironmentFailure),
-        (errors.EnvironmentRaisedError("no", "", 0, "ValueError"), errors.EnvironmentFailure),
-    ],
-)
-def test_can_be_caught_by_kind(error, kind):
-    assert isinstance(error, kind)
-    assert not isinstance(error, errors.UsageError) or isinstance(error, ValueError)
-
-
 def test_a_message_counts_other_failures_in_one_line():
     def raised(name, index):
         return errors.EnvironmentRaisedError("It raised", "Trace\nlast", index, name, 12, 3)

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.deployment.policy_function import NamedLeaf, PolicyFunction
+from agents.deployment.policy_function import PolicyFunction
 from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
@@ -27,7 +27,7 @@ from agents.paths import absolute_path
 from agents.runs.run_directory import RunDirectory, check_writable
 from agents.seeds import Seeds
 from agents.settings.installation import install_command
-from agents.tensorflow_messages import quiet_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import PlainData, Space
 
 METADATA = "policy.json"
@@ -118,7 +118,7 @@ def _metadata(
 ) -> dict[str, PlainData]:
     config = run.load_config()
     observation_space, action_space = map(space_to_json, spaces)
-    states = [(spec.name, [None, *spec.shape[1:]]) for spec in function.state_specs]
+    states = [(spec.name, tuple(spec.shape[1:])) for spec in function.state_specs]
     scores = logged_scores(run, step, checkpoint)
     seeds = Seeds(config.seed).many("evaluation", logged_episodes(run, step))
     return {
@@ -127,15 +127,12 @@ def _metadata(
         "env": config.env,
         "checkpoint_step": step,
         "inputs": [
-            *map(_leaf_metadata, function.observ_leaves),
-            *({"name": name, "shape": shape, "dtype": "float32"} for name, shape in states),
+            *(_tensor(name, leaf.shape, leaf.dtype) for name, leaf in function.observ_leaves),
+            *(_tensor(name, shape, "float32") for name, shape in states),
         ],
         "outputs": [
-            *map(_leaf_metadata, function.action_leaves),
-            *(
-                {"name": f"next_{name}", "shape": shape, "dtype": "float32"}
-                for name, shape in states
-            ),
+            *(_tensor(name, leaf.shape, leaf.dtype) for name, leaf in function.action_leaves),
+            *(_tensor(f"next_{name}", shape, "float32") for name, shape in states),
         ],
         "observation_space": observation_space,
         "action_space": action_space,
@@ -143,12 +140,8 @@ def _metadata(
     }
 
 
-def _leaf_metadata(leaf: NamedLeaf) -> dict[str, PlainData]:
-    return {
-        "name": leaf.name,
-        "shape": [None, *leaf.space.shape],
-        "dtype": str(leaf.space.dtype),
-    }
+def _tensor(name: str, shape: tuple[int, ...], dtype: object) -> dict[str, PlainData]:
+    return {"name": name, "shape": [None, *shape], "dtype": str(dtype)}
 
 
 def _save_model(function: PolicyFunction, folder: Path) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError
-from agents.regular_files import write_atomically
 from agents.spaces import Bound, leaf_spaces
 
 if TYPE_CHECKING:
@@ -19,16 +16,6 @@ if TYPE_CHECKING:
 
 # Of an element of a space: a damaged one must not fill the memory.
 _MAX_BYTES = 2**27
-
-
-def save_spaces(path: Path, observation_space: Space, action_space: Space) -> None:
-    """Writes the spaces of an environment into a file, for people and other programs.
-
-    Raises:
-      OSError: It can't be written.
-    """
-    data = spaces_to_json(observation_space, action_space)
-    write_atomically(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
 
 
 def spaces_to_json(observation_space: Space, action_space: Space) -> dict[str, PlainData]:

@@ -23,7 +23,7 @@ from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.settings.entry_points import check_entry_points, refusing_modules_in
 from agents.spaces import element, pack
-from agents.tensorflow_messages import quiet_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import NestedArray, Space, VectorEnv
 from agents.vector.batch_inputs import reset_mask
 

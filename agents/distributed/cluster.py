@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agents.errors import UsageError
 from agents.settings.config import Config, elements_per_minibatch, sequence_length
-from agents.tensorflow_messages import quiet_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import PlainData
 
 # The first port of learners that Slurm starts.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
 
-from agents.graph.step import Rollout, Step
-from agents.graph.turn import Turn
+from agents.graph.step import Rollout, Step, Turn
 from agents.types import NestedTensor
 
 if TYPE_CHECKING:  # Environments in the graph are useful without Keras.

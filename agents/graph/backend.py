@@ -16,8 +16,7 @@ from agents.own_copy import own_copy
 from agents.settings.config import Config, device_of
 from agents.settings.entry_points import import_module, load_function
 from agents.settings.env_function import EnvFunction
-from agents.tensorflow_messages import quiet_tensorflow
-from agents.tensorflow_setup import start_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.types import Env, EnvConstructor, PlainData, Space, VectorEnv
 
 if TYPE_CHECKING:
@@ -103,7 +102,9 @@ class EnvBackend(abc.ABC):
                 f"Environments with env_backend '{self._config.env_backend}' take no wrappers."
             )
         all_kwargs = own_copy({**self._config.env_kwargs, **(env_kwargs or {})})
-        return self._make(spec, num_envs, all_kwargs, wrap, info_keys, training)
+        return self._make(
+            spec, num_envs, all_kwargs, wrap=wrap, info_keys=info_keys, training=training
+        )
 
     @abc.abstractmethod
     def _find_spec(self) -> EnvSpec:
@@ -115,6 +116,7 @@ class EnvBackend(abc.ABC):
         spec: EnvSpec,
         num_envs: int,
         env_kwargs: dict[str, PlainData],
+        *,
         wrap: IndexedWrapper | None,
         info_keys: Sequence[str],
         training: bool,
@@ -160,6 +162,7 @@ class GymnasiumBackend(EnvBackend):
         spec: EnvSpec,
         num_envs: int,
         env_kwargs: dict[str, PlainData],
+        *,
         wrap: IndexedWrapper | None,
         info_keys: Sequence[str],
         training: bool,
@@ -228,13 +231,7 @@ class TensorFlowBackend(EnvBackend):
         return find_spec(name)
 
     def _make(
-        self,
-        spec: EnvSpec,
-        num_envs: int,
-        env_kwargs: dict[str, PlainData],
-        wrap: IndexedWrapper | None,
-        info_keys: Sequence[str],
-        training: bool,
+        self, spec: EnvSpec, num_envs: int, env_kwargs: dict[str, PlainData], **_: object
     ) -> InGraphEnv:
         from agents.graph import tensor_registration
 
@@ -263,13 +260,7 @@ class EnvPoolBackend(EnvBackend):
         return EnvSpec(config.env)
 
     def _make(
-        self,
-        spec: EnvSpec,
-        num_envs: int,
-        env_kwargs: dict[str, PlainData],
-        wrap: IndexedWrapper | None,
-        info_keys: Sequence[str],
-        training: bool,
+        self, spec: EnvSpec, num_envs: int, env_kwargs: dict[str, PlainData], **_: object
     ) -> VectorEnv:
         from agents.vector.envpool_env import make_env_pool
         from agents.vector.process_batch import available_cores

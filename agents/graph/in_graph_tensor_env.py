@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.step import Step
+from agents.graph.step import Step, select_rows
 from agents.graph.tensor_env import TensorEnv, Uniform, fold_in
 from agents.spaces import flatten, pack
 from agents.types import NestedTensor, NestedVariable
@@ -91,7 +91,7 @@ class InGraphTensorEnv(InGraphEnv):
         done = after.terminated | after.truncated  # [B]
         self._episode.assign_add(tf.cast(done, tf.int64))
         self._steps.assign(tf.where(done, tf.zeros_like(after.steps), after.steps))
-        state = _select_rows(done, self._initial_state(self._episode_keys()), after.state)
+        state = select_rows(done, self._initial_state(self._episode_keys()), after.state)
         self._assign(self._state, state)
         return Step(
             observ=self._observe(state),
@@ -109,7 +109,7 @@ class InGraphTensorEnv(InGraphEnv):
         zero = tf.zeros_like(seed)
         self._episode.assign(tf.where(seeded, zero, self._episode + tf.cast(mask, tf.int64)))
         self._steps.assign(tf.where(mask, zero, self._steps))
-        state = _select_rows(mask, self._initial_state(self._episode_keys()), self._state)
+        state = select_rows(mask, self._initial_state(self._episode_keys()), self._state)
         self._assign(self._state, state)
         observ = self._observe(state)
         self._assign(self.observ, observ)
@@ -126,7 +126,7 @@ class InGraphTensorEnv(InGraphEnv):
         def repeat(before: Dynamics) -> list[Dynamics]:
             after = self._step_once(keys, before.state, before.steps, action)
             after = after._replace(reward=before.reward + after.reward)
-            return [_select_rows(before.terminated | before.truncated, before, after)]
+            return [select_rows(before.terminated | before.truncated, before, after)]
 
         last: Dynamics = tf.while_loop(
             lambda _: True, repeat, [first], maximum_iterations=self._action_repeat - 1
@@ -182,13 +182,3 @@ class InGraphTensorEnv(InGraphEnv):
         )
         if tf.nest.flatten(got) != tf.nest.flatten(wanted):
             raise ValueError(f"{self._name}.{method} returned the {what} {got}, expected {wanted}.")
-
-
-def _select_rows(mask: tf.Tensor, if_true: NestedTensor, if_false: NestedTensor) -> NestedTensor:
-    """Selects rows of two structures [B, ...] by a mask, bool [B]."""
-
-    def select(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        rows = tf.reshape(mask, [-1, *[1] * (len(one.shape) - 1)])  # [B, 1, ...]
-        return tf.where(rows, one, other)
-
-    return tf.nest.map_structure(select, if_true, if_false)

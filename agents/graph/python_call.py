@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 
-class Registry(Protocol):
-    """TensorFlow's table of Python functions that graphs call, by token."""
-
-    def insert(self, function: object) -> str:
-        """Adds a function and returns its token."""
-
-
-def private_registry() -> tuple[Registry | None, type]:
-    """TensorFlow's registry of Python functions, and the type of those that take tensors.
+def private_registry() -> tuple[Any, type]:
+    """Returns TensorFlow's registry of Python functions, and the type of those that take tensors.
 
     Neither is part of TensorFlow's public interface; see `PythonCall`.
 

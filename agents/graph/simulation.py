@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import tensorflow as tf
 
-from agents.graph.algorithm import Actor
+from agents.graph.algorithm import Actor, can_act_in_turns
+from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.loop_of_turns import loop_of_turns
-from agents.graph.step import Rollout
+from agents.graph.step import Rollout, Turn
 from agents.types import NestedTensor
 
 
@@ -21,7 +23,7 @@ def simulate(
     `batch_env.observ`; the variables of `batch_env` change at the end, all at once.
 
     Where `batch_env.wait_for` is below 1, environments need not be at the same step, and the actor's
-    `begin_turn` is called before `perform`. The rollout is the same, bit by bit.
+    `begin_turn` is called before `perform`. The rollout is the same, bit for bit.
 
     Args:
       batch_env: B environments that were reset before their first step.
@@ -35,7 +37,7 @@ def simulate(
     Raises:
       ValueError: The actor does not act in turns, but `batch_env.wait_for` is below 1.
     """
-    loop = _loop if batch_env.wait_for == 1 else loop_of_turns
+    loop = _loop if batch_env.wait_for == 1 else _loop_of_turns
     actor.begin_rollout(steps)
     first_observ, last_action = (
         tf.nest.map_structure(tf.convert_to_tensor, variables)
@@ -113,6 +115,49 @@ def _loop(
         maximum_iterations=steps,
     )
     return tf.nest.map_structure(lambda array: array.stack(), arrays), last_action
+
+
+def _loop_of_turns(
+    batch_env: InGraphEnv,
+    actor: Actor,
+    steps: int,
+    deterministic: bool,
+    first_observ: NestedTensor,
+    last_action: NestedTensor,
+) -> tuple[NestedTensor, NestedTensor]:
+    """Like `_loop`, but each environment steps as soon as it has replied; see `PacedRollout`.
+
+    Each turn computes actions for all environments, and ignores those of environments that have not
+    replied: shapes stay static, and a row of a policy depends on no other row.
+    """
+    if not can_act_in_turns(actor):
+        raise ValueError(
+            f"{type(actor).__name__} does not act in turns, as wait_for={batch_env.wait_for} needs.\n"
+            "Use wait_for=1, or see Actor.acts_in_turns."
+        )
+    envs = cast(InGraphBatchEnv, batch_env)  # Others have a `wait_for` of 1.
+
+    def one_turn(
+        step: tf.Tensor, mask: tf.Tensor, observ: NestedTensor, action: NestedTensor
+    ) -> tuple[tf.Tensor, tf.Tensor, NestedTensor, NestedTensor]:
+        turn = Turn(tf.minimum(step, steps - 1), mask)
+        actor.begin_turn(turn)
+        action = turn.select(actor.perform(observ, deterministic), action)  # [B, ...]
+        packed, next_step = envs.turn(steps, step, action)
+        result = envs.unpack(packed)  # [B, ...]
+        has_replied = next_step > step  # [B]
+        done = has_replied & (result.terminated | result.truncated)  # [B]
+        actor.end_episode(done)
+        actor.begin_episode(done)
+        return next_step, has_replied & (next_step < steps), result.observ, action
+
+    zeros = tf.zeros([envs.num_envs], tf.int32)
+    step, _, _, last_action = tf.while_loop(
+        lambda step, *_: tf.reduce_any(step < steps),
+        one_turn,
+        (zeros, tf.ones([envs.num_envs], tf.bool), first_observ, last_action),
+    )
+    return envs.rollout(steps, step), last_action
 
 
 # A loop of small operations: compiled it takes no time beside the environments' steps.

@@ -1,4 +1,4 @@
-"""Steps and rollouts, which flow from environments to algorithms."""
+"""Steps, turns and rollouts, which flow between environments and algorithms."""
 
 from __future__ import annotations
 
@@ -63,3 +63,40 @@ class Rollout(NamedTuple):
     episode_return: tf.Tensor
     episode_length: tf.Tensor
     restarted: tf.Tensor = ()
+
+
+class Turn(NamedTuple):
+    """The environments that an actor acts in at once, each in its own step of the rollout.
+
+    Attributes:
+      step: int32 [B], the step of each environment, in [0, T).
+      mask: bool [B], the environments that are ready; the actions of others are ignored.
+    """
+
+    step: tf.Tensor
+    mask: tf.Tensor
+
+    def read(self, stored: tf.Variable) -> tf.Tensor:
+        """Returns the values [B, ...] of the environments' steps in a variable [T, B, ...]."""
+        return tf.gather_nd(stored, self._indices())
+
+    def write(self, stored: tf.Variable, values: tf.Tensor) -> None:
+        """Writes values [B, ...] to the steps of ready environments in a variable [T, B, ...]."""
+        stored.scatter_nd_update(self._indices(), self.select(values, self.read(stored)))
+
+    def select(self, values: NestedTensor, others: NestedTensor) -> NestedTensor:
+        """Returns `values` [B, ...] where environments are ready, and `others` elsewhere."""
+        return select_rows(self.mask, values, others)
+
+    def _indices(self) -> tf.Tensor:
+        return tf.stack([self.step, tf.range(tf.size(self.step))], axis=1)  # [B, 2]
+
+
+def select_rows(mask: tf.Tensor, if_true: NestedTensor, if_false: NestedTensor) -> NestedTensor:
+    """Selects rows of two structures [B, ...] by a mask, bool [B]."""
+
+    def select(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        rows = tf.reshape(mask, [-1, *[1] * (len(one.shape) - 1)])  # [B, 1, ...]
+        return tf.where(rows, one, other)
+
+    return tf.nest.map_structure(select, if_true, if_false)

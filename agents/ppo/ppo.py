@@ -9,8 +9,7 @@ import tensorflow as tf
 
 from agents.graph.algorithm import Algorithm, Report
 from agents.graph.in_graph_env import InGraphEnv
-from agents.graph.step import Rollout
-from agents.graph.turn import Turn
+from agents.graph.step import Rollout, Turn
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer

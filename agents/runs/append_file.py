@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections import deque
@@ -88,8 +89,10 @@ class AppendFile:
     def _open(self) -> int:
         """Returns the file's descriptor; opens it if it is not open, or not at its path any more."""
         if self._descriptor is not None:
-            status = os.fstat(self._descriptor)
-            if not self._is_in_place(status):
+            status, is_in_place = os.fstat(self._descriptor), False
+            with contextlib.suppress(FileNotFoundError):
+                is_in_place = os.path.samestat(os.stat(self.path), status)
+            if not is_in_place:
                 self._warn_of_loss("removed or replaced")
                 os.close(self._descriptor)
                 self._descriptor = None
@@ -101,12 +104,6 @@ class AppendFile:
             self._descriptor = open_regular(self.path, os.O_WRONLY | os.O_CREAT)
             self._end = os.fstat(self._descriptor).st_size
         return self._descriptor
-
-    def _is_in_place(self, status: os.stat_result) -> bool:
-        try:
-            return os.path.samestat(os.stat(self.path), status)
-        except FileNotFoundError:
-            return False
 
     def _warn_of_loss(self, event: str) -> None:
         warnings.warn(

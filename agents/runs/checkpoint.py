@@ -72,7 +72,11 @@ class Checkpoints:
             values = {name: variable.numpy() for name, variable in self._variables.items()}
             arrays = {name: _storable(value) for name, value in values.items()}
             for name, value in values.items():
-                _check_finite(name, value, step)
+                if value.dtype.kind in "fcV" and not np.isfinite(value).all():
+                    raise NonFiniteError(
+                        f"The variable {name} has a value that is NaN or infinite at step {step:,}; "
+                        "no checkpoint is saved."
+                    )
             try:
                 write(self._folder, step, arrays, best, self._record)
             except OSError as error:
@@ -184,11 +188,3 @@ def _storable(array: np.ndarray) -> np.ndarray:
     """Returns the array, C-contiguous; types that NumPy has no name for, as bits."""
     array = np.ascontiguousarray(array).reshape(array.shape)
     return array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array
-
-
-def _check_finite(name: str, value: np.ndarray, step: int) -> None:
-    if value.dtype.kind in "fcV" and not np.isfinite(value).all():
-        raise NonFiniteError(
-            f"The variable {name} has a value that is NaN or infinite at step {step:,}; "
-            "no checkpoint is saved."
-        )

@@ -131,7 +131,11 @@ def write(
     same = [other for other in find_files(folder) if other.is_best == best]
     # Later steps than this one are left of a run that was resumed from before them.
     earlier = [other for other in same if other.step <= step]
-    kept = earlier[:1] if best else _thinned(earlier)
+    if best:
+        kept = earlier[:1]
+    else:  # The oldest of the last ones takes part.
+        chosen = spread(sorted(file.step for file in earlier[KEPT - 1 :]), KEPT_EARLIER + 1)
+        kept = earlier[:KEPT] + [file for file in earlier[KEPT:] if file.step in chosen]
     for other in same:
         if other not in kept:
             other.path.unlink(missing_ok=True)
@@ -146,13 +150,6 @@ def spread(steps: Sequence[int], number: int) -> list[int]:
         gaps = [after - before for before, after in zip([0, *chosen], chosen[1:], strict=False)]
         del chosen[gaps.index(min(gaps))]
     return chosen
-
-
-def _thinned(files: list[CheckpointFile]) -> list[CheckpointFile]:
-    """Returns those to keep of checkpoints, newest first: the last ones and some before."""
-    earlier = sorted(file.step for file in files[KEPT - 1 :])  # With the oldest of the last ones.
-    chosen = spread(earlier, KEPT_EARLIER + 1)
-    return files[:KEPT] + [file for file in files[KEPT:] if file.step in chosen]
 
 
 def encode(

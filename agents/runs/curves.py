@@ -14,10 +14,9 @@ from matplotlib.transforms import ScaledTranslation
 
 from agents.errors import printable
 from agents.regular_files import write_atomically
-from agents.runs.comparison import Group
+from agents.runs.comparison import Axis, Group
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
-from agents.runs.run_scores import Axis
 
 # Of lines, by color and marker: colors that color-blind people tell apart (Okabe and Ito, 2008,
 # without their yellow, which is faint on white), and markers for those that repeat.

@@ -15,7 +15,7 @@ import struct
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
@@ -23,6 +23,9 @@ import numpy as np
 from agents.regular_files import open_regular
 from agents.runs.append_file import AppendFile, cut
 from agents.types import PlainData
+
+if TYPE_CHECKING:
+    from tensorboard.compat.proto.event_pb2 import Event
 
 MAX_RECORD_BYTES = 2**26  # Events have tens of kilobytes.
 BUCKETS = 30  # The default of `tf.summary.histogram`.
@@ -60,7 +63,7 @@ class EventFile:
         values = {tag: np.array(markdown.encode(), dtype=object)}
         self._add(step, time.time(), "text", values)
 
-    def summary(self, step: int, summary: Summary) -> None:
+    def summary(self, step: int, summary: object) -> None:
         """Writes what a plugin of TensorBoard has made."""
         self._append(wall_time=time.time(), step=step, summary=summary)
 
@@ -92,7 +95,7 @@ class EventFile:
         ]
         self._append(wall_time=wall_time, step=step, summary={"value": values})
 
-    def _append(self, **fields: PlainData | Summary | bytes) -> None:
+    def _append(self, **fields: PlainData) -> None:
         """Writes an event of these fields."""
         event = self._make_event(**fields)
         self._file.append(_frame(event.SerializeToString()))
@@ -139,38 +142,16 @@ def read_records(path: Path) -> Iterator[bytes]:
             yield record
 
 
-class Event(Protocol):
-    """The fields of an `Event` protocol buffer that are read here."""
-
-    step: int
-
-    def SerializeToString(self) -> bytes:
-        """Encodes the event."""
-
-
-class EventClass(Protocol):
-    """The class of `Event` protocol buffers."""
-
-    def __call__(self, **fields: PlainData | Summary | bytes) -> Event:
-        """Makes an event; a dictionary stands for a message in it."""
-
-    def FromString(self, data: bytes) -> Event:
-        """Decodes an event."""
-
-
-Summary: TypeAlias = object
-
-
-def load_event_class() -> EventClass:
+def load_event_class() -> type[Event]:
     """Imports TensorBoard's class of events, or TensorFlow's where TensorBoard has moved its own."""
     try:
         from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
     except ImportError:
         import tensorflow as tf
 
-        event_class: EventClass = tf.compat.v1.Event
-        return event_class
-    event_class = TensorBoardEvent
+        event_class: type[Event] = tf.compat.v1.Event
+    else:
+        event_class = TensorBoardEvent
     return event_class
 
 

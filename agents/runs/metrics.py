@@ -189,14 +189,10 @@ def write_hyperparameters(folder: Path, settings: Mapping[str, PlainData]) -> No
         return  # It was moved: no other one is made.
     for path in folder.glob("events.out.tfevents.*"):
         path.unlink()
-    file = EventFile(folder)
-    file.summary(0, summary_v2.hparams_pb(_plain(settings), trial_id=folder.name))
-    file.close()
-
-
-def _plain(settings: Mapping[str, PlainData]) -> dict[str, bool | float | str]:
-    """Returns numbers, switches and texts as they are, anything else as JSON."""
-    return {
+    shown = {
         name: value if isinstance(value, bool | int | float | str) else json.dumps(value)
         for name, value in settings.items()
     }
+    file = EventFile(folder)
+    file.summary(0, summary_v2.hparams_pb(shown, trial_id=folder.name))
+    file.close()

@@ -22,7 +22,8 @@ def preset_table() -> list[str]:
     Where nothing was measured there is a hyphen.
     """
     expected: dict[str, dict[str, PlainData]] = json.loads(EXPECTED.read_text(encoding="utf-8"))
-    rows = sorted((_row(name, expected.get(name, {})) for name in preset_names()), key=_family)
+    rows = [_row(name, expected.get(name, {})) for name in preset_names()]
+    rows.sort(key=lambda row: ("" if row[2] == "-" else row[2], row[0]))  # Without an extra first.
     widths = [max(map(len, column)) for column in zip(_HEADER, *rows, strict=True)]
     lines = [
         "  ".join(
@@ -65,8 +66,3 @@ def _row(preset: str, expected: Mapping[str, PlainData]) -> tuple[str, ...]:
         f"{expected.get('steps', config.steps):,}",
         *("-" if number is None else format(number, form) for number, form in numbers),
     )
-
-
-def _family(row: tuple[str, ...]) -> tuple[str, str]:
-    """Orders rows by extra, none first, and by preset."""
-    return "" if row[2] == "-" else row[2], row[0]

@@ -46,7 +46,11 @@ def locked(path: Path) -> Iterator[int]:
             ) from None
         except OSError as error:  # Some network disks have no locks.
             warnings.warn(f"can't lock {path} ({error.strerror})", stacklevel=3)
-        _write_owner(descriptor)
+        # Replaces the name of the owner before; a name is there all the time.
+        name, written = f"process {os.getpid()} on host {socket.gethostname()}\n", 0
+        with contextlib.suppress(OSError):  # On a full disk the lock holds as well.
+            written = os.pwrite(descriptor, name.encode(), 0)
+        os.ftruncate(descriptor, written)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -59,13 +63,3 @@ def folder_of(descriptor: int) -> Path | None:
         return path.parent if os.path.samestat(path.stat(), os.fstat(descriptor)) else None
     except OSError:
         return None
-
-
-def _write_owner(descriptor: int) -> None:
-    """Replaces the name of the owner before; a name is there all the time."""
-    name = f"process {os.getpid()} on host {socket.gethostname()}\n".encode()
-    try:
-        written = os.pwrite(descriptor, name, 0)
-    except OSError:  # On a full disk the lock holds as well.
-        written = 0
-    os.ftruncate(descriptor, written)

@@ -147,7 +147,11 @@ def _start(run: RunDirectory, place: Path) -> wandb.Run:
 
     folder, id_file = place / "wandb", _id_file(run)
     existed = folder.exists()
-    run_id = _read_id(id_file)
+    try:
+        found = read_regular(id_file, _MAX_ID_BYTES).decode().strip()
+    except (FileNotFoundError, UnicodeDecodeError):
+        found = ""
+    run_id = found if found.isalnum() else uuid.uuid4().hex[:8]
     try:
         settings = wandb.setup(settings=wandb.Settings(silent=True)).settings
         if settings.mode == "online" and not wandb.login(prompt=False):
@@ -187,12 +191,3 @@ def _start(run: RunDirectory, place: Path) -> wandb.Run:
 
 def _id_file(run: RunDirectory) -> Path:
     return run.path / "wandb-id.txt"
-
-
-def _read_id(path: Path) -> str:
-    """Returns the id of the run of wandb that a run had before, or a new one."""
-    try:
-        found = read_regular(path, _MAX_ID_BYTES).decode().strip()
-    except (FileNotFoundError, UnicodeDecodeError):
-        found = ""
-    return found if found.isalnum() else uuid.uuid4().hex[:8]

@@ -11,10 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from agents.errors import UsageError, first_line
 from agents.paths import absolute_path
 from agents.regular_files import write_atomically
-from agents.runs.comparison import Group, compare_runs, csv_text, table_lines
+from agents.runs.comparison import (
+    Axis,
+    Group,
+    RunScores,
+    compare_runs,
+    csv_text,
+    read_scores,
+    table_lines,
+)
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory, check_writable, find_runs, resolve_run
-from agents.runs.run_scores import Axis, RunScores, read_scores
 from agents.settings.parser import parse_command
 from agents.settings.reports import run, say
 from agents.suggestion import did_you_mean

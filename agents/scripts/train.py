@@ -39,8 +39,7 @@ from agents.settings.entry_points import (
 from agents.settings.parser import parse_command
 from agents.settings.peer_names import argument_hint
 from agents.settings.reports import command_line, interpreter, report_error, run, say
-from agents.tensorflow_messages import quiet_tensorflow
-from agents.tensorflow_setup import start_tensorflow
+from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
 from agents.workers.spawner import keeping_home
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
     from agents.distributed.team_reducer import TeamReducer
-    from agents.training.evaluation_score import EvaluationScore
+    from agents.training.evaluation import EvaluationScore
 
 EXAMPLES = """\
 examples:
@@ -223,7 +222,7 @@ def _training(
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)
             stack.enter_context(contextlib.closing(train_envs))
             if reducer and reducer.rank:
-                from agents.training.following import follow
+                from agents.training.training_loop import follow
 
                 follow(config, train_envs, reducer)
                 return

@@ -54,7 +54,15 @@ class Console:
     def evaluated(self, step: int, rate: float, scalars: Mapping[str, float]) -> None:
         """Reports the scalars of an evaluation by tag; `rate` is in environment steps per second."""
         self.update(step, scalars)
-        self._bar.write(self._line(step, rate, scalars), file=sys.stderr)
+        evaluation = f"{scalars['eval/return_mean']:.1f} +- {scalars['eval/return_std']:.1f}"
+        training = self._numbers.get("return", "not reported yet")
+        seconds = (self._total - step) / max(rate, 1e-9)
+        left = f"{seconds:.0f} s left" if step < self._total else "done"
+        line = (
+            f"step {step:,}: evaluation {evaluation}, training episodes {training}, "
+            f"{rate:,.0f} steps/s, {left}"
+        )
+        self._bar.write(line, file=sys.stderr)
 
     def evaluation(self, step: int, num_episodes: int) -> Callable[[int, int], None]:
         """Starts an evaluation, which is shown while it runs; as lines only if it takes long.
@@ -86,14 +94,3 @@ class Console:
     def close(self) -> None:
         """Ends the progress bar."""
         self._bar.close()
-
-    def _line(self, step: int, rate: float, scalars: Mapping[str, float]) -> str:
-        """Returns the line of an evaluation."""
-        evaluation = f"{scalars['eval/return_mean']:.1f} +- {scalars['eval/return_std']:.1f}"
-        training = self._numbers.get("return", "not reported yet")
-        seconds = (self._total - step) / max(rate, 1e-9)
-        left = f"{seconds:.0f} s left" if step < self._total else "done"
-        return (
-            f"step {step:,}: evaluation {evaluation}, training episodes {training}, "
-            f"{rate:,.0f} steps/s, {left}"
-        )

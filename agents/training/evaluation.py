@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -16,13 +17,16 @@ from agents.graph.algorithm import Actor, Algorithm
 from agents.graph.graph_calls import GraphCalls
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.simulation import complete_episodes, simulate
-from agents.graph.turn import Turn
+from agents.graph.step import Turn
 from agents.learning.nonfinite import describe, first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.types import NestedTensor
 from agents.vector.restarts import Restart
+
+if TYPE_CHECKING:
+    from agents.deployment.trained_policy import TrainedPolicy
 
 STEPS_PER_CALL = 50
 LONGEST_EPISODE = 100_000
@@ -263,3 +267,47 @@ class PolicyActor(Actor):
 
     def _assign(self, states: States) -> None:
         tf.nest.map_structure(lambda variable, state: variable.assign(state), self._states, states)
+
+
+class EvaluationScore(float):
+    """The mean return of an evaluation: a float with metadata.
+
+    Attributes:
+      step: Environment steps that were learned from before.
+      is_best: Whether no evaluation of the run had a higher mean return before.
+      scalars: All scalars of the evaluation, by tag, such as "eval/return_std".
+      run: The run's folder; a temporary one if the run is not kept.
+    """
+
+    step: int
+    is_best: bool
+    scalars: Mapping[str, float]
+    run: Path
+    _make_policy: Callable[[], TrainedPolicy]
+
+    def __new__(
+        cls,
+        scalars: Mapping[str, float],
+        step: int,
+        is_best: bool,
+        run: Path,
+        make_policy: Callable[[], TrainedPolicy],
+    ) -> EvaluationScore:
+        """Creates a score.
+
+        Args:
+          scalars: With "eval/return_mean", the number's value.
+          step: See the class.
+          is_best: See the class.
+          run: See the class.
+          make_policy: Returns the policy; called when it is asked for.
+        """
+        self = super().__new__(cls, scalars["eval/return_mean"])
+        self.scalars, self.step, self.is_best, self.run = dict(scalars), step, is_best, run
+        self._make_policy = make_policy
+        return self
+
+    @property
+    def policy(self) -> TrainedPolicy:
+        """The policy that is trained; it changes while training continues, checkpoints do not."""
+        return self._make_policy()

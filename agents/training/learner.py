@@ -17,8 +17,7 @@ from agents.graph.step import Rollout
 from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import Policy
-from agents.runs.episode_statistics import EpisodeStatistics
-from agents.runs.time_shares import TimeShares
+from agents.runs.training_statistics import EpisodeStatistics, TimeShares
 from agents.seeds import Seeds
 from agents.settings.config import Config
 from agents.training.algorithms import AlgorithmFactory
@@ -147,11 +146,7 @@ class Learner:
         acting = self._algorithm.acting_variables()
         self._acting_state = {name: variable.numpy() for name, variable in acting.items()}
         start, now, in_environments = time.perf_counter(), time.time(), self._envs.seconds
-        with (
-            self._envs.raising(),
-            self._reducer.raising(),
-            self._graph_calls,
-        ):
+        with self._envs.raising(), self._reducer.raising(), self._graph_calls:
             self._results: Iteration = self._graph_call()
         seconds = time.perf_counter() - start
         results = self._results
@@ -234,24 +229,10 @@ class Learner:
             nonfinite=nonfinite_of_all(report.nonfinite, self._reducer, self._envs.num_envs),
         )
         is_finite = self._updates.undo_nonfinite(before, report)
-        done, episode_return, episode_length, extras = self._reducer.gather(
-            (
-                complete_episodes(rollout),
-                rollout.episode_return,
-                rollout.episode_length,
-                rollout.extras,
-            ),
-            axis=1,
-        )  # [T, B] of all learners
-        return Iteration(
-            done=done,
-            episode_return=episode_return,
-            episode_length=episode_length,
-            extras=extras,
-            report=report,
-            is_finite=is_finite,
-            collected=collected,
-        )
+        done, returns = complete_episodes(rollout), rollout.episode_return
+        own = done, returns, rollout.episode_length, rollout.extras
+        episodes = self._reducer.gather(own, axis=1)  # [T, B] of all learners
+        return Iteration(*episodes, report, is_finite, collected)
 
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
         """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""

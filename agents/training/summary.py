@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import tensorflow as tf
 from gymnasium import spaces
 
 from agents.distributions.factory import scaled_dimensions
@@ -41,7 +40,7 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
         f"actions: {action_space}{_scaling(action_space, config)}",
         f"network: {size:,} weights, {_megabytes(num_bytes)} with the optimizer's",
         *(
-            f"  {name:<{width}}  {_shape(weight)}{'' if name in trained else ', not trained'}"
+            f"  {name:<{width}}  {' x '.join(map(str, weight.shape))}{'' if name in trained else ', not trained'}"
             for name, weight in weights.items()
         ),
         f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
@@ -74,7 +73,3 @@ def _bytes_per_step(observation_space: Space, action_space: Space, policy: Polic
 
 def _megabytes(num_bytes: int) -> str:
     return f"{num_bytes / 1e6:,.1f} MB"
-
-
-def _shape(weight: tf.Variable) -> str:
-    return " x ".join(map(str, weight.shape))

@@ -1,20 +1,23 @@
-"""The training loop: iterate, log, evaluate, checkpoint."""
+"""The training loop: iterate, log, evaluate, checkpoint; and that of learners that follow the chief."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 from agents import stop_signals
 from agents.deployment.policy_function import graph_of
-from agents.deployment.space_json import save_spaces, spaces_to_json
+from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import TrainedPolicy, single_spaces
+from agents.errors import first_line
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
+from agents.regular_files import write_atomically
 from agents.runs.checkpoint import Checkpoints
 from agents.runs.checkpoint_files import find_files, newest_intact
 from agents.runs.metrics import Metrics, Tracker
@@ -23,8 +26,7 @@ from agents.settings.config import Config
 from agents.settings.reports import say, version
 from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
-from agents.training.evaluation_score import EvaluationScore
-from agents.training.final_checkpoint import FinalCheckpoint
+from agents.training.evaluation import EvaluationScore
 from agents.training.learner import Learner
 from agents.training.training_recorder import TrainingRecorder
 from agents.types import VectorEnv
@@ -55,7 +57,7 @@ def training_loop(
       command: The command that trains, to record in the run.
       trackers: Further receivers of the metrics.
       on_start: Called once training can begin, after all that a UsageError may refuse.
-      reducer: Combines this learner, the chief, with the others; see `agents.training.following`.
+      reducer: Combines this learner, the chief, with the others; see `follow`.
 
     Yields:
       The score of every evaluation.
@@ -70,11 +72,7 @@ def training_loop(
     """
     with stop_signals.interruptible():
         make_algorithm = find_algorithm(config.algorithm)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
-            found = newest_intact(run.checkpoints)
-        if found and ":" not in config.algorithm:
-            check_size(*single_spaces(train_envs), config, found[0].path.stat().st_size)
+        _check_size(config, run, train_envs)
         learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
         record = {
             "settings": config.model_dump(mode="json"),
@@ -82,7 +80,7 @@ def training_loop(
         }
         checkpoints = Checkpoints(run.checkpoints, learner.variables(), record, run.check_in_place)
         resumes = _resume(config, run, learner, checkpoints)
-        logged, evaluated = _logged_steps(run, learner.step) if resumes else (0, 0)
+        logged, evaluated = _logged_steps(run, learner.step)
         reducer.copy_from_chief(learner.variables())
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
@@ -94,9 +92,10 @@ def training_loop(
     with (
         contextlib.closing(Metrics(run, learner.step, trackers, logged, evaluated)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
-        _writing_restarts(metrics, learner),
+        contextlib.ExitStack() as stack,
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
     ):
+        stack.callback(_write_restarts, learner, metrics)  # Also of an iteration that fails.
 
         def evaluate() -> EvaluationScore:
             with final.section(), learner.time_shares.measuring("evaluation"):
@@ -128,9 +127,23 @@ def training_loop(
                 if save():
                     final.saved_step = learner.step
                 _begin_episodes(learner)
-            _draw(
-                config, learner, final, lambda: recorder.record(learner.step, make_policy, metrics)
-            )
+            if due(config.video_interval) or learner.step >= config.steps:
+                # Signals may interrupt it anywhere.
+                with (
+                    final.section(),
+                    learner.time_shares.measuring("drawing"),
+                    stop_signals.interruptible(),
+                ):
+                    recorder.record(learner.step, make_policy, metrics)
+
+
+def _check_size(config: Config, run: RunDirectory, envs: VectorEnv | InGraphEnv) -> None:
+    """Refuses settings of a network that is larger than the checkpoint to resume from."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
+        found = newest_intact(run.checkpoints)
+    if found and ":" not in config.algorithm:
+        check_size(*single_spaces(envs), config, found[0].path.stat().st_size)
 
 
 def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Checkpoints) -> bool:
@@ -159,6 +172,8 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
 
 def _logged_steps(run: RunDirectory, step: int) -> tuple[int, int]:
     """Returns how far training and evaluations were logged, at least, when `step` was saved."""
+    if not step:
+        return 0, 0
     config = run.load_config()  # Intervals may have changed since.
     before = step - config.num_envs * config.rollout_length  # The last iteration may be missing.
     logged, saved, evaluated = (
@@ -173,7 +188,9 @@ def _describe(
 ) -> None:
     """Writes spaces, command, settings, and the policy's graph."""
     with contextlib.suppress(OSError):  # A full disk: others can do without.
-        save_spaces(run.spaces_file, *learner.spaces)
+        spaces = spaces_to_json(*learner.spaces)
+        content = json.dumps(spaces, indent=2, allow_nan=False) + "\n"
+        write_atomically(run.spaces_file, content.encode())
         if command:
             run.record_command(command, version())
     metrics.config(config.model_dump(), command)
@@ -187,24 +204,15 @@ def _begin_episodes(learner: Learner) -> None:
         learner.begin_episodes()
 
 
-def _draw(
-    config: Config, learner: Learner, final: FinalCheckpoint, draw: Callable[[], None]
-) -> None:
-    """Calls `draw` if a video is due, and at the last step; signals may interrupt it anywhere."""
-    if learner.due(config.video_interval) or learner.step >= config.steps:
-        with (
-            final.section(),
-            learner.time_shares.measuring("drawing"),
-            stop_signals.interruptible(),
-        ):
-            draw()
+def _write_restarts(learner: Learner, metrics: Metrics) -> None:
+    metrics.restarts(learner.step, learner.take_restarts())
 
 
 def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -> None:
     """Writes the metrics that are due after an iteration, and restarts of environments."""
     step, due = learner.step, learner.due
     console.move(step)
-    metrics.restarts(step, learner.take_restarts())
+    _write_restarts(learner, metrics)
     if due(config.checkpoint_interval) or due(config.log_interval):
         scalars = learner.report()
         metrics.scalars(step, scalars)
@@ -214,10 +222,68 @@ def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -
         metrics.histograms(step, learner.arrays())
 
 
-@contextlib.contextmanager
-def _writing_restarts(metrics: Metrics, learner: Learner) -> Iterator[None]:
-    """Writes the restarts of an iteration that failed, too."""
-    try:
-        yield
-    finally:
-        metrics.restarts(learner.step, learner.take_restarts())
+class FinalCheckpoint:
+    """A context that saves the last finished iteration when training is stopped in it.
+
+    It saves before anything is closed, which may take seconds.
+
+    Attributes:
+      saved_step: Step of the last scheduled checkpoint, which is never replaced; None before.
+    """
+
+    def __init__(self, learner: Learner, checkpoints: Checkpoints, saved_step: int | None):
+        """Initializes the context; `saved_step` is the step that the run was resumed from."""
+        self._learner, self._checkpoints, self.saved_step = learner, checkpoints, saved_step
+
+    @contextlib.contextmanager
+    def section(self) -> Iterator[None]:
+        """A section of graph calls, see `stop_signals.graph_call`.
+
+        Raises:
+          RunLostError: The run's folder is not in place at the end, so that nothing can be logged.
+        """
+        with stop_signals.graph_call():
+            yield
+        self._checkpoints.check_in_place()
+
+    def __enter__(self) -> FinalCheckpoint:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KeyboardInterrupt):
+            stop_signals.take()
+        elif not isinstance(error, GeneratorExit):  # The caller has left the loop.
+            return
+        self._checkpoints.check_in_place()
+        self._learner.undo_rollout()
+        if self._learner.step != self.saved_step:
+            self._checkpoints.save(self._learner.step)
+
+
+def follow(config: Config, train_envs: VectorEnv | InGraphEnv, reducer: Reducer) -> None:
+    """Trains along with the chief, from where the chief begins to the last step.
+
+    Args:
+      config: The experiment.
+      train_envs: This learner's part of the environments.
+      reducer: Combines the learners.
+
+    Raises:
+      EnvironmentFailure: An environment, or the process that hosts it, failed.
+      LearnerLostError: Another learner has failed or does not answer.
+      NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      StopRequested: The chief was asked to stop.
+    """
+    learner = Learner(train_envs, None, find_algorithm(config.algorithm), config, reducer)
+    reducer.copy_from_chief(learner.variables())
+    learner.begin_episodes()
+    while learner.step < config.steps:
+        learner.iterate()
+        for restart in learner.take_restarts():
+            rows = ", ".join(str(row) for row in restart.rows)
+            warnings.warn(
+                f"environments {rows} of it were restarted: {first_line(restart.cause)}",
+                stacklevel=1,
+            )
+        if learner.due(config.checkpoint_interval):
+            learner.begin_episodes()

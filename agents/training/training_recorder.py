@@ -69,7 +69,10 @@ class TrainingRecorder:
         if not self._is_enabled:
             return
         try:
-            video = self._video_file(step)
+            video = None
+            if self._source.config.video_interval:
+                self._folder.mkdir(exist_ok=True)
+                video = self._folder / f"step-{step}.mp4"
             metrics.image(step, TAG, self._draw(make_policy(), video))
             if video:
                 metrics.video(step, TAG, video)
@@ -78,13 +81,6 @@ class TrainingRecorder:
             self._is_enabled = False
             reason = "; ".join(str(error).splitlines()[:2])
             warnings.warn(f"no episode is drawn, training continues: {reason}", stacklevel=2)
-
-    def _video_file(self, step: int) -> Path | None:
-        """Returns the video to record, None if there is to be none."""
-        if not self._source.config.video_interval:
-            return None
-        self._folder.mkdir(exist_ok=True)
-        return self._folder / f"step-{step}.mp4"
 
     def _draw(self, policy: TrainedPolicy, video: Path | None) -> bytes:
         """Returns the strip of an episode, and records a video if there is to be one."""

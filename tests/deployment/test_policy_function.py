@@ -1,10 +1,6 @@
-import numpy as np
-import pytest
 from gymnasium import spaces
 
-from agents.deployment.policy_function import PolicyFunction, name_leaves
-from agents.deployment.trained_policy import restore_policy
-from tests.deployment.untrained import KINDS
+from agents.deployment.policy_function import name_leaves
 
 
 def test_leaves_are_named_by_their_path():
@@ -29,25 +25,3 @@ def test_a_first_key_that_equals_the_prefix_is_not_repeated():
     assert [name for name, _ in named] == ["observ_action_mask", "observ_observ", "observ_stock"]
     named = name_leaves(spaces.Dict(observ=market), "action")
     assert [name for name, _ in named] == ["action_observ_observ", "action_observ_stock"]
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_arguments_and_results_have_the_spaces_types_and_any_batch_size(name, saved):
-    kind = KINDS[name]
-    policy = restore_policy(saved(name), *kind.spaces, "last")
-    function = PolicyFunction(policy, kind.spaces[1])
-    specs = function.call.input_signature
-    assert [spec.name for spec in specs] == [
-        *(leaf_name for leaf_name, _ in function.observ_leaves),
-        *(f"state_{index}" for index in range(len(function.state_specs))),
-    ]
-    for num in (1, 4):
-        results = function.call(
-            *(np.zeros([num, *spec.shape[1:]], spec.dtype.as_numpy_dtype) for spec in specs)
-        )
-        for leaf_name, leaf in function.action_leaves:
-            assert results[leaf_name].shape == (num, *leaf.shape)
-            assert results[leaf_name].dtype == leaf.dtype
-        for spec in function.state_specs:
-            assert results[f"next_{spec.name}"].shape == (num, *spec.shape[1:])
-    assert len(results) == len(function.action_leaves) + len(function.state_specs)

@@ -2,17 +2,14 @@ import time
 from pathlib import Path
 
 import gymnasium
-import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
-from hypothesis import strategies
 
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy, restore_policy, single_spaces
 from agents.errors import UsageError
-from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
@@ -21,7 +18,6 @@ from agents.runs.checkpoint_files import write
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.spaces import element, flatten
-from agents.tensor_envs import CartPole, InGraphTensorEnv
 from agents.vector.batch_env import BatchEnv
 from tests.deployment.untrained import KINDS, batches
 
@@ -68,13 +64,6 @@ def test_loads_the_weights_of_a_checkpoint(tmp_path, envs):
         saved = Policy(*spaces_, run.load_config(seed=seed)).variables()
         for name, variable in restore_policy(run, *spaces_, which).variables().items():
             np.testing.assert_array_equal(variable, saved[name])
-
-
-def test_spaces_of_environments_of_any_kind(envs):
-    expected = envs.single_observation_space, envs.single_action_space
-    for environments in (envs, InGraphBatchEnv(envs)):
-        assert single_spaces(environments) == expected
-    assert single_spaces(InGraphTensorEnv(CartPole(), 5))[1] == expected[1]
 
 
 @pytest.mark.parametrize("as_folder", [Path, str])
@@ -155,16 +144,6 @@ def test_recurrent_state_is_carried_reset_and_passed(loaded):
         policy(observs[0][0])
     with pytest.raises(ValueError, match=r"shapes \[\(3, 8\)\], got \[\(2, 8\)\]"):
         policy.step(observs[0], (np.zeros((2, 8)),))
-
-
-@hypothesis.given(strategies.integers(1, 300))
-@hypothesis.settings(max_examples=10, deadline=None)
-def test_batches_of_any_size(loaded, num):
-    kind, policy = KINDS["gaussian"], loaded("gaussian")
-    observ = batches(kind.spaces[0], num)
-    actions = policy(observ)
-    assert actions.shape == (num, *kind.spaces[1].shape)
-    np.testing.assert_allclose(actions[-1], policy(observ[-1]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture

@@ -5,12 +5,8 @@ import tensorflow as tf
 from gymnasium import spaces
 from hypothesis import strategies
 
-from agents.environments.mock_environment import MockEnvironment
-from agents.graph.algorithm import Actor
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.mock_algorithm import MockAlgorithm
-from agents.graph.simulation import simulate
-from agents.graph.step import Step
 from agents.vector.batch_env import BatchEnv
 from tests.toys import CountingEnv
 
@@ -84,26 +80,3 @@ def test_actions_derive_from_the_seed_and_deterministic_ones_are_constant():
     np.testing.assert_array_equal(
         acting_in(spaces.Discrete(2, start=3), 2).perform(None, True), [3, 3]
     )
-
-
-def test_calls_are_counted():
-    actor = acting_in(spaces.Discrete(2), 3)
-    assert isinstance(actor, Actor)
-    actor.begin_episode(tf.constant([True, False, True]))
-    actor.begin_episode(tf.constant([True, False, False]))
-    actor.end_episode(tf.constant([False, False, True]))
-    actor.experience(tf.constant(0), Step(*[()] * len(Step._fields)))
-    np.testing.assert_array_equal(actor.episodes_begun, [2, 0, 1])
-    np.testing.assert_array_equal(actor.episodes_ended, [0, 0, 1])
-    assert actor.steps == 1
-
-
-def test_acts_in_mock_environments_in_the_graph():
-    mocks = [MockEnvironment((2,), (3,), 2, 2) for _ in range(2)]
-    envs = InGraphBatchEnv(BatchEnv(mocks, blocking=True))
-    actor = MockAlgorithm(envs)
-    envs.reset()
-    tf.function(lambda: simulate(envs, actor, 9))()
-    np.testing.assert_array_equal(actor.episodes_ended, [4, 4])
-    np.testing.assert_array_equal(actor.episodes_begun, [4, 4])
-    assert actor.steps == 9

@@ -42,23 +42,21 @@ def call_of(request, monkeypatch):
     return PythonCall, lambda function: tf.function(function, autograph=False)()
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.float64, np.int64, np.bool_])
-def test_returns_the_array_of_the_function(call_of, dtype):
+def test_returns_the_array_of_the_function(call_of):
     make_call, run = call_of
-    inputs_of_calls = []
+    given = []
 
     def double(one, other):
-        inputs_of_calls.append([one.copy(), other.copy()])
+        given.append((one.tolist(), other.tolist()))
         return (one + one).astype(dtype)
 
     call = make_call(double)
     inputs = [tf.constant([[1.0, 0.0]]), tf.constant(3)]
-    result = run(lambda: call.operation(inputs, tf.as_dtype(dtype), [1, 2]))
-    assert result.dtype == dtype
-    np.testing.assert_array_equal(result, np.array([[2, 0]], dtype))
-    assert len(inputs_of_calls) == 1
-    np.testing.assert_array_equal(inputs_of_calls[0][0], [[1.0, 0.0]])
-    assert inputs_of_calls[0][1] == 3
+    for dtype in (np.uint8, np.float64, np.int64, np.bool_):
+        result = run(lambda dtype=dtype: call.operation(inputs, tf.as_dtype(dtype), [1, 2]))
+        assert result.dtype == dtype
+        np.testing.assert_array_equal(result, np.array([[2, 0]], dtype))
+    assert given == [([[1.0, 0.0]], 3)] * 4
 
 
 def test_is_called_in_every_iteration_of_a_loop_with_an_array_of_its_own(call_of):
@@ -106,21 +104,11 @@ def test_this_tensorflow_has_the_private_names():
     assert issubclass(PythonCall, script_ops.EagerFunc)
 
 
-@pytest.mark.parametrize(
-    "fake",
-    [
-        fake_script_ops(),
-        fake_script_ops(_py_funcs=script_ops._py_funcs),
-        fake_script_ops(EagerFunc=script_ops.EagerFunc),
-    ],
-    ids=["neither", "registry only", "function only"],
-)
-def test_without_both_private_names_there_is_no_registry(monkeypatch, fake):
-    monkeypatch.setattr(ops, "script_ops", fake)
-    assert private_registry() == (None, object)
-
-
-def test_without_the_private_module_there_is_no_registry(monkeypatch):
+def test_without_both_private_names_there_is_no_registry(monkeypatch):
+    names = {"_py_funcs": script_ops._py_funcs, "EagerFunc": script_ops.EagerFunc}
+    for name in names:
+        monkeypatch.setattr(ops, "script_ops", fake_script_ops(**{name: names[name]}))
+        assert private_registry() == (None, object)
     monkeypatch.delattr(ops, "script_ops")
     monkeypatch.setitem(sys.modules, "tensorflow.python.ops.script_ops", None)
     assert private_registry() == (None, object)

@@ -4,19 +4,16 @@ import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 from hypothesis import strategies
 from hypothesis.extra import numpy as hypothesis_numpy
 
 from agents.environments.mock_environment import MockEnvironment
-from agents.errors import EnvironmentRaisedError
 from agents.graph.algorithm import Actor
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import _episode_sums, complete_episodes, simulate
 from agents.graph.step import Rollout, Step
-from tests.faulty_toys import FaultyEnv
 from tests.graph.all_backends import BACKENDS, in_graph
-from tests.toys import COUNTS, CountingEnv, read_counts, squared_steps
+from tests.toys import CountingEnv, read_counts, squared_steps
 
 Counter = functools.partial(CountingEnv, reward=squared_steps, stop_action=1)
 
@@ -42,7 +39,7 @@ class Recorder(Actor):
         self.calls.append(("begin_rollout", steps))
 
     def perform(self, observ, deterministic):
-        self.calls.append("perform")
+        self.calls.append(("perform", deterministic))
         return self.act(observ, deterministic)
 
     def experience(self, step, transition):
@@ -113,16 +110,18 @@ def test_transitions_and_rollouts_equal_a_plain_loop(backend):
     assert actor.step == steps - 1
 
 
-def test_calls_have_an_order_and_are_traced_once():
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_calls_have_an_order_and_are_traced_once(deterministic):
+    kwargs = {"deterministic": True} if deterministic else {}
     with in_graph([Counter]) as envs:
         envs.reset()
         actor = Recorder(envs, 50)
-        run = tf.function(lambda: simulate(envs, actor, 50))
+        run = tf.function(lambda: simulate(envs, actor, 50, **kwargs))
         run()
         run()
         assert actor.calls == [
             ("begin_rollout", 50),
-            "perform",
+            ("perform", deterministic),
             "experience",
             "end_episode",
             "begin_episode",
@@ -146,21 +145,6 @@ def test_actions_are_chosen_for_the_newest_observations():
             rollout.episode_length.numpy()[rollout.done], [3, 5, 3, 3, 5, 3]
         )
         np.testing.assert_array_equal(envs.action, [0, 1])
-
-
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_deterministic_is_passed_to_the_actor(deterministic):
-    flags = []
-
-    def act(observ, deterministic):
-        flags.append(deterministic)
-        return tf.zeros_like(observ["number"])
-
-    with in_graph([Counter]) as envs:
-        envs.reset()
-        actor = Recorder(envs, 2, act)
-        simulate(envs, actor, 2, **({"deterministic": True} if deterministic else {}))
-    assert set(flags) == {deterministic}
 
 
 # Returns and lengths of episodes.
@@ -228,35 +212,6 @@ def test_an_episode_that_a_restart_ended_is_not_complete():
 
 
 # Failures and structures.
-
-
-@pytest.mark.parametrize("backend", ["process", "inline"])
-def test_an_exception_of_an_environment_ends_the_loop(backend):
-    def fail():
-        return FaultyEnv(Counter(), ZeroDivisionError("at 9"), countdown=9)
-
-    with in_graph([Counter, fail], backend) as envs:
-        envs.reset()
-        actor = Recorder(envs, 20)
-        run = tf.function(lambda: simulate(envs, actor, 20))
-        with (
-            pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError: at 9") as caught,
-            envs.raising(),
-        ):
-            run()
-        assert caught.value.env_index == 1
-        np.testing.assert_array_equal(read_counts(actor.memory.observ)[:8, 0], np.arange(8))
-
-
-def test_rollouts_have_the_structure_of_the_spaces():
-    actions = spaces.Tuple([spaces.Discrete(2), spaces.Box(-1, 1, (3,), np.float64)])
-    with in_graph([functools.partial(CountingEnv, action_space=actions)] * 2) as envs:
-        envs.reset()
-        actor = MockAlgorithm(envs)
-        rollout = tf.function(lambda: simulate(envs, actor, 4))()
-        assert set(rollout.observ) == set(COUNTS.spaces)
-        assert rollout.observ["pair"][1].shape == [4, 2, 64]
-        assert envs.action[1].shape == [2, 3]
 
 
 def loop_sums(reward, done, returns, lengths):

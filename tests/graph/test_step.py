@@ -4,7 +4,7 @@ import tensorflow as tf
 from agents.graph.algorithm import Actor
 from agents.graph.simulation import simulate
 from agents.graph.step import Rollout, Step
-from tests.tensor_toys import CountingInGraphEnv
+from tests.tensor_toys import CountingInGraphEnv, leaf_counts
 
 
 def test_a_rollout_has_the_documented_shapes_and_types():
@@ -32,3 +32,23 @@ def test_a_rollout_has_the_documented_shapes_and_types():
         assert (number.shape, number.dtype) == ([4, 3], tf.float32)
     assert (rollout.episode_length.shape, rollout.episode_length.dtype) == ([4, 3], tf.int32)
     np.testing.assert_array_equal(rollout.done, rollout.terminated | rollout.truncated)
+
+
+def test_variables_have_the_shapes_and_types_of_the_spaces():
+    envs = CountingInGraphEnv([3, 4], info_keys=["speed", "lap"])
+    assert (envs.num_envs, envs.compiles, envs.info_names) == (2, False, set())
+    tf.nest.assert_same_structure(envs.observ, leaf_counts(tf.zeros([2], tf.int64)))
+    for observ in (envs.observ, envs.final_observ):
+        assert observ["image"].shape == [2, 4, 4] and observ["image"].dtype == tf.uint8
+        assert observ["pair"][0].shape == [2] and observ["pair"][0].dtype == tf.float64
+    assert (envs.action.shape, envs.action.dtype) == ([2], tf.int64)
+    for variable, dtype in (
+        (envs.reward, tf.float32),
+        (envs.terminated, tf.bool),
+        (envs.truncated, tf.bool),
+        (envs.episode_return, tf.float32),
+        (envs.episode_length, tf.int32),
+    ):
+        assert (variable.shape, variable.dtype, variable.trainable) == ([2], dtype, False)
+    assert list(envs.extras) == ["speed", "lap"]
+    np.testing.assert_array_equal(envs.extras["speed"], [np.nan, np.nan])

@@ -1,7 +1,5 @@
 """Conformance of every environment to the interface."""
 
-import inspect
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -27,14 +25,6 @@ def random_actions(env):
 
 def assert_equal(ours, expected):
     tf.nest.map_structure(np.testing.assert_array_equal, ours, expected)
-
-
-@every_env
-def test_has_the_methods_of_the_interface(make):
-    assert issubclass(make, TensorEnv)
-    for name in ("initial_state", "step", "observe"):
-        expected = inspect.signature(getattr(TensorEnv, name)).parameters
-        assert list(inspect.signature(getattr(make, name)).parameters) == list(expected)
 
 
 @every_env

@@ -1,5 +1,4 @@
 import contextlib
-import shutil
 
 import numpy as np
 import pytest
@@ -32,26 +31,10 @@ def steps_in(folder):
     return sorted(int(path.stem.removeprefix("step-")) for path in folder.glob("step-*.npz"))
 
 
-def test_the_last_checkpoint_is_loaded_as_it_was_saved(tmp_path):
-    saved, _ = write(tmp_path, [100, 200])
-    loaded = make_variables()
-    assert Checkpoints(tmp_path, loaded).load()
-    assert int(loaded["run/steps"]) == 200
-    assert fingerprint(loaded) == fingerprint(saved)
-
-
 def test_without_a_checkpoint_variables_are_unchanged(tmp_path):
     variables = make_variables(5.0)
     assert not Checkpoints(tmp_path / "checkpoints", variables).load()
     assert int(variables["run/steps"]) == 5
-
-
-def test_the_last_and_some_before_are_kept_across_processes(tmp_path):
-    write(tmp_path, range(100, 1100, 100))
-    assert steps_in(tmp_path) == list(range(100, 1100, 100))
-    write(tmp_path, [1100, 1200, 1300])
-    kept = steps_in(tmp_path)
-    assert len(kept) == 10 and kept[-5:] == [900, 1000, 1100, 1200, 1300]
 
 
 def test_a_step_may_be_saved_again_after_a_resume(tmp_path):
@@ -61,14 +44,6 @@ def test_a_step_may_be_saved_again_after_a_resume(tmp_path):
     assert Checkpoints(tmp_path, variables).load()
     assert int(variables["run/steps"]) == 200
     assert steps_in(tmp_path) == [100, 200]
-
-
-def test_a_run_may_be_moved(tmp_path):
-    write(tmp_path / "here", [100])
-    shutil.move(tmp_path / "here", tmp_path / "there")
-    variables = make_variables()
-    assert Checkpoints(tmp_path / "there", variables).load()
-    assert int(variables["run/steps"]) == 100
 
 
 @pytest.mark.parametrize("change", ["shape", "missing", "new"])
@@ -113,24 +88,16 @@ def test_a_skipped_checkpoint_is_named_and_replaced_later(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
-def test_values_that_are_not_finite_are_never_saved(tmp_path, value):
-    variables, checkpoints = write(tmp_path, [100])
-    variables["network/kernel"].assign([1.0, value, 2.0])
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(NonFiniteError, match="network/kernel .* step 200"):
-        checkpoints.save(200)
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "complex64"])
-def test_types_of_numbers_that_may_not_be_finite(tmp_path, dtype, value):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64", "complex64"])
+def test_numbers_that_are_not_finite_are_never_saved(tmp_path, dtype, value):
     variable = tf.Variable(tf.cast([1.0, 2.0], dtype))
     checkpoints = Checkpoints(tmp_path, {"half": variable})
     assert checkpoints.save(100)
+    before = sorted(tmp_path.rglob("*"))
     variable.assign(tf.cast([1.0, value], dtype))
     with pytest.raises(NonFiniteError, match="half .* step 200"):
         checkpoints.save(200)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_all_types_and_names_are_loaded_as_they_were_saved(tmp_path):
@@ -165,15 +132,3 @@ def test_a_full_disk_loses_nothing_but_that_checkpoint(small_disk):
     fill.unlink()
     assert checkpoints.save(300)
     assert steps_in(small_disk) == [100, 300]
-
-
-def test_fingerprints_differ_for_the_smallest_differences():
-    variables = make_variables(1.0)
-    same = fingerprint(variables)
-    assert (
-        same == fingerprint(dict(reversed(variables.items()))) == fingerprint(make_variables(1.0))
-    )
-    variables["network/kernel"].assign([1.0, 1.0, np.nextafter(np.float32(1), np.float32(2))])
-    assert fingerprint(variables) != same
-    assert fingerprint({"a": tf.Variable([0.0])}) != fingerprint({"a": tf.Variable([-0.0])})
-    assert fingerprint({"a": tf.Variable(0.0)}) != fingerprint({"b": tf.Variable(0.0)})

@@ -6,9 +6,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.runs.comparison import UNDIVIDED, compare_runs
-from agents.runs.run_scores import RunScores
-from agents.runs.score_statistics import bootstrap_interval
+from agents.runs.comparison import UNDIVIDED, RunScores, bootstrap_interval, compare_runs
 from agents.settings.config_file import load_config
 
 

@@ -6,11 +6,9 @@ import pytest
 from matplotlib.colors import to_rgb
 
 import agents
-from agents.errors import UsageError
-from agents.runs.comparison import compare_runs
+from agents.runs.comparison import compare_runs, read_scores
 from agents.runs.curves import COLORS, draw_curves, plot_comparison
 from agents.runs.run_directory import RunDirectory
-from agents.runs.run_scores import read_scores
 from tests.runs.synthetic_runs import learning_rows, training_rows, write_run
 
 METRIC = "eval/return_mean"
@@ -19,12 +17,16 @@ import sys
 from IPython.core.formatters import DisplayFormatter
 from agents.runs.curves import InlineFigure
 
-figure = InlineFigure()
-figure.add_subplot()
-{before}
-data, _ = DisplayFormatter().format(figure)
-assert data["image/png"].startswith(b"\\x89PNG"), data
-assert ("matplotlib.pyplot" in sys.modules) == {imports_pyplot}
+def check():
+    figure = InlineFigure()
+    figure.add_subplot()
+    data, _ = DisplayFormatter().format(figure)
+    assert data["image/png"].startswith(b"\\x89PNG"), data
+
+check()
+assert "matplotlib.pyplot" not in sys.modules
+import matplotlib.pyplot
+check()
 """
 
 
@@ -33,10 +35,7 @@ def test_draws_the_tags_that_occur(tmp_path):
     for num_rows in range(3):
         draw_curves(rows[:num_rows], tmp_path / f"{num_rows}.png", "title")
         assert (tmp_path / f"{num_rows}.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_suffix_selects_the_format(tmp_path):
-    draw_curves([], tmp_path / "curves.svg", "title")
+    draw_curves(rows, tmp_path / "curves.svg", "title")
     assert "<svg" in (tmp_path / "curves.svg").read_text()
 
 
@@ -60,16 +59,8 @@ def test_a_run_without_metrics_has_an_empty_plot(tmp_path):
     assert not agents.plot(path).axes[0].lines
 
 
-def test_plot_refuses_what_is_no_run(tmp_path):
-    write_run(tmp_path / "log" / "20260131T120000-pendulum", [])
-    with pytest.raises(UsageError, match="did you mean .*-pendulum"):
-        agents.plot(tmp_path / "log")
-
-
-@pytest.mark.parametrize("before", ["", "import matplotlib.pyplot"])
-def test_notebooks_show_figures_without_pyplot_and_with_it(before):
-    code = DISPLAY.format(before=before, imports_pyplot=bool(before))
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_notebooks_show_figures_without_pyplot_and_with_it():
+    subprocess.run([sys.executable, "-c", DISPLAY], check=True)
 
 
 def plotted(folder, settings, axis="steps", num_scores=5):

@@ -74,37 +74,16 @@ def test_resuming_removes_later_steps(run):
     assert steps_of(run.eval_events, "episode/return") == [100, 200, 300, 400]
 
 
-def test_resuming_from_the_start_removes_everything(run):
-    write(run, 0, [100])
-    write(run, 0, [])
-    assert run.metrics_file.read_text() == ""
-    assert "losses/policy" not in events(run.train_events)
-
-
-def truncate(path, num_bytes):
-    os.truncate(path, path.stat().st_size - num_bytes)
-
-
-@pytest.mark.parametrize("num_bytes", [1, 5, 40])
+@pytest.mark.parametrize("num_bytes", [1, 40])
 def test_resuming_after_an_incomplete_line(run, num_bytes):
     run.metrics_file.write_text('{"step": 100, "wall_')  # Nothing of it is left.
     write(run, 0, [100, 200])
-    truncate(run.metrics_file, num_bytes)
+    os.truncate(run.metrics_file, run.metrics_file.stat().st_size - num_bytes)
     complete = 3 + (num_bytes == 1)  # Without its line break the last one is still complete.
     assert len(read_metrics(run.metrics_file)) == complete
     write(run, 200, [300])
     lines = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
     assert [row["step"] for row in lines] == [100, 100, 200, 200][:complete] + [300, 300]
-
-
-@pytest.mark.parametrize("num_bytes", [1, 6, 100])
-def test_resuming_after_an_incomplete_event(run, num_bytes):
-    write(run, 0, [100, 200])
-    [path] = run.train_events.iterdir()
-    truncate(path, num_bytes)
-    write(run, 200, [300])
-    assert steps_of(run.train_events, "losses/policy") == [100, 200, 300]
-    assert steps_of(run.train_events, "rollout/reward") == [100, 300]
 
 
 def test_lines_are_json_without_nan(run):

@@ -4,7 +4,6 @@ import os
 import random
 import re
 import shutil
-import sys
 import threading
 
 import numpy as np
@@ -33,14 +32,28 @@ def test_a_new_run_is_named_after_time_and_configuration(tmp_path):
     assert run.path.parent == tmp_path / "logs"
     assert re.fullmatch(r"\d{8}T\d{6}-mine", run.path.name)
     assert list(run.path.parent.iterdir()) == [run.path]
+    assert RunDirectory.new(tmp_path, "<make_env>").path.name.endswith("-make_env")
 
 
-@pytest.mark.parametrize("below", ["", "logs"])
-def test_a_logdir_behind_a_broken_link_is_refused(tmp_path, below):
-    """Such as that of a disk that is not mounted."""
-    (tmp_path / "data").symlink_to("/nowhere/at/all")
-    message = refused(RunDirectory.new, tmp_path / "data" / below, "pendulum")
-    assert f"{tmp_path}/data is a link to /nowhere/at/all, which does not exist" in message
+def test_a_logdir_in_which_nothing_can_be_created_is_refused(tmp_path):
+    (tmp_path / "data").symlink_to("/nowhere/at/all")  # Such as a disk that is not mounted.
+    (tmp_path / "file").touch()
+    broken = f"{tmp_path}/data is a link to /nowhere/at/all, which does not exist"
+    refusals = {
+        "data": broken,
+        "data/logs": broken,
+        "file": "not a folder",
+        "file/logs": "not a folder",
+        "latest": "latest names the newest run",
+        "latest/videos": "latest names the newest run",
+        "/proc/logs": "/proc is not writable",  # Not even for root.
+    }
+    for name, words in refusals.items():
+        message = refused(RunDirectory.new, tmp_path / name, "pendulum")
+        assert message.startswith(f"--logdir={tmp_path / name}: ") and words in message
+    message = refused(check_writable, tmp_path / "latest", "--outdir")
+    assert message.startswith(f"--outdir={tmp_path}/latest: ")
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "file"}
 
 
 def test_an_error_is_written_with_its_traceback(tmp_path):
@@ -55,57 +68,46 @@ def test_an_error_is_written_with_its_traceback(tmp_path):
     assert missing.endswith("missing/error.txt: No such file or directory")
 
 
-def test_paths_of_files(tmp_path):
-    run = RunDirectory(tmp_path / "20260131T120000-pendulum")
-    run.prepare(load_config("pendulum", seed=3))
-    names = ("config_file", "metrics_file", "checkpoints", "train_events", "eval_events")
-    paths = [getattr(run, name).relative_to(run.path).as_posix() for name in names]
-    assert paths == ["config.yaml", "metrics.jsonl", "checkpoints", "train", "eval"]
-    assert run.load_config() == load_config("pendulum", seed=3)
-    assert run.load_config(steps=7) == load_config("pendulum", seed=3, steps=7)
-
-
 def test_an_existing_run_is_found_by_its_time(tmp_path):
-    make_runs(
-        tmp_path,
+    def find(*arguments):
+        return RunDirectory.existing(tmp_path, *arguments).path.name
+
+    assert "there are no runs" in refused(find, "20260131T120000")
+    assert "there are no runs" in refused(find, "latest")
+    pendulum, second, ant, newest = names = (
         "20260131T120000-pendulum",
         "20260131T120000_1-pendulum",
-        "20260131T120001-cartpole",
+        "20260131T120001-ant",
+        "20260201T120000-ant",
     )
-    found = RunDirectory.existing(tmp_path, "20260131T120000")
-    assert found.path == tmp_path / "20260131T120000-pendulum"
-    assert (
-        RunDirectory.existing(tmp_path, "20260131T120001", "cartpole").path.name
-        == "20260131T120001-cartpole"
-    )
-
-
-def test_an_ambiguous_time_needs_the_configuration(tmp_path):
-    make_runs(tmp_path, "20260131T120000-pendulum", "20260131T120000-cartpole")
-    message = refused(RunDirectory.existing, tmp_path, "20260131T120000")
+    make_runs(tmp_path, *names)
+    for arguments, expected in {
+        ("20260131T120000",): pendulum,
+        ("20260131T120000_1",): second,
+        ("20260131T120001", "ant"): ant,
+        ("latest",): newest,
+        ("latest", "pendulum"): second,
+        ("latest", "ant"): newest,
+    }.items():
+        assert find(*arguments) == expected
+    message = refused(find, "latest", "walker")
+    assert message.startswith("--timestamp=latest with --config=walker: no such run in ")
+    message = refused(find, "20260131T120002")
+    assert "--timestamp=20260131T120002" in message and newest in message
+    assert "--config=cartpole" in refused(find, "20260131T120000", "cartpole")
+    for pattern in (".*", "2026*", "20260131T12000", pendulum):  # A time is none.
+        refused(find, pattern)
+    make_runs(tmp_path, "20260131T120000-cartpole")
+    message = refused(find, "20260131T120000")
     assert "several" in message and "--config" in message
-    assert (
-        RunDirectory.existing(tmp_path, "20260131T120000", "cartpole").path.name
-        == "20260131T120000-cartpole"
-    )
+    assert find("20260131T120000", "cartpole") == "20260131T120000-cartpole"
 
 
-def test_a_missing_run_is_refused_and_others_are_suggested(tmp_path):
-    assert "there are no runs" in refused(
-        RunDirectory.existing, tmp_path / "nowhere", "20260131T120000"
-    )
-    make_runs(tmp_path, "20260131T120000-pendulum")
-    message = refused(RunDirectory.existing, tmp_path, "20260131T120001")
-    assert "--timestamp=20260131T120001" in message and "20260131T120000-pendulum" in message
-    assert "--config=cartpole" in refused(
-        RunDirectory.existing, tmp_path, "20260131T120000", "cartpole"
-    )
-
-
-def test_a_time_is_not_a_pattern(tmp_path):
-    make_runs(tmp_path, "20260131T120000-pendulum")
-    for pattern in (".*", "2026*", "20260131T12000", "20260131T120000-pendulum"):
-        refused(RunDirectory.existing, tmp_path, pattern)
+def test_a_configuration_is_loaded_with_other_settings(tmp_path):
+    run = RunDirectory(tmp_path / "20260131T120000-pendulum")
+    run.prepare(load_config("pendulum", seed=3))
+    assert run.load_config() == load_config("pendulum", seed=3)
+    assert run.load_config(steps=7) == load_config("pendulum", seed=3, steps=7)
 
 
 def test_a_folder_of_no_run_is_refused(tmp_path):
@@ -156,23 +158,10 @@ def test_latest_names_the_newest_run_also_if_it_is_unfinished_or_damaged(tmp_pat
     )
 
 
-def test_the_latest_of_a_configuration_is_resumed(tmp_path):
-    make_runs(tmp_path, "20260131T120000-pendulum", "20260131T120000-ant", "20260201T120000-ant")
-    for name, expected in (
-        ("pendulum", "20260131T120000-pendulum"),
-        ("ant", "20260201T120000-ant"),
-    ):
-        assert RunDirectory.existing(tmp_path, "latest", name).path.name == expected
-    message = refused(RunDirectory.existing, tmp_path, "latest", "walker")
-    assert message.startswith("--timestamp=latest with --config=walker: no such run in ")
-
-
 def test_latest_without_runs_is_refused(tmp_path):
     for folder in (tmp_path, tmp_path / "nowhere"):
-        assert refused(RunDirectory.of, folder / "latest").endswith(
-            f"latest: there are no runs in {folder}"
-        )
-    assert "there are no runs" in refused(RunDirectory.existing, tmp_path, "latest")
+        message = refused(RunDirectory.of, folder / "latest")
+        assert message.endswith(f"latest: there are no runs in {folder}")
 
 
 def test_a_folder_that_is_named_latest_has_precedence(tmp_path):
@@ -182,14 +171,6 @@ def test_a_folder_that_is_named_latest_has_precedence(tmp_path):
     (tmp_path / "logs" / "latest").symlink_to(tmp_path / "20260131T120000-pendulum")
     assert RunDirectory.of(tmp_path / "logs" / "latest").path == tmp_path / "logs" / "latest"
     assert RunDirectory.new(tmp_path / "latest", "a").path.parent == tmp_path / "latest"
-
-
-def test_no_new_folder_is_named_latest(tmp_path):
-    message = refused(RunDirectory.new, tmp_path / "latest", "pendulum")
-    assert message.startswith(f"--logdir={tmp_path}/latest: latest names the newest run")
-    message = refused(check_writable, tmp_path / "latest" / "videos", "--outdir")
-    assert message.startswith(f"--outdir={tmp_path}/latest/videos: latest names the newest run")
-    assert not list(tmp_path.iterdir())
 
 
 def save_checkpoints(run, *steps, best):
@@ -359,27 +340,10 @@ def test_a_run_whose_folder_is_a_link_can_be_used(tmp_path):
     linked = RunDirectory(tmp_path / "link")
     with linked.locked(load_config("pendulum", steps=7)):
         assert linked.checkpoint("last").name == "step-800"
-
-
-def test_a_logdir_below_a_file_is_refused(tmp_path):
-    (tmp_path / "file").touch()
-    for logdir in (tmp_path / "file", tmp_path / "file" / "logs"):
-        message = refused(RunDirectory.new, logdir, "pendulum")
-        assert f"--logdir={logdir}" in message and "not a folder" in message
-
-
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="needs a folder in which not even root can create files"
-)
-def test_a_folder_that_is_not_writable_is_refused():
-    assert "--logdir=/proc/logs: /proc is not writable" in refused(
-        check_writable, "/proc/logs", "--logdir"
-    )
-
-
-def test_the_environment_of_a_function_has_its_name(tmp_path):
-    run = RunDirectory.new(tmp_path, "<make_env>")
-    assert run.path.name.endswith("-make_env")
+    with run.locked(load_config("pendulum")):  # It is moved to another disk.
+        run.path.rename(tmp_path / "disk")
+        run.path.symlink_to(tmp_path / "disk")
+        run.check_in_place()
 
 
 def recorded_run(tmp_path):
@@ -483,14 +447,6 @@ def test_a_locked_folder_that_is_not_in_place_raises(tmp_path, change, said):
     run.check_in_place()
     run.discard()
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_folder_that_a_link_leads_to_is_in_place(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    with run.locked(load_config()):
-        run.path.rename(tmp_path / "disk")
-        run.path.symlink_to(tmp_path / "disk")
-        run.check_in_place()
 
 
 def test_paths_are_absolute_and_know_the_home(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.errors import UsageError
-from agents.runs.run_scores import elapsed_minutes, read_scores
+from agents.runs.comparison import elapsed_minutes, read_scores
 from tests.runs.synthetic_runs import training_rows, write_run
 
 

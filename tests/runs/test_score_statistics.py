@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from agents.runs.score_statistics import bootstrap_interval, interquartile_mean
+from agents.runs.comparison import bootstrap_interval, interquartile_mean
 
 
 @pytest.mark.parametrize("num_scores", range(1, 14))

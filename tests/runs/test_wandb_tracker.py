@@ -57,9 +57,12 @@ with wandb_tracker(run) as tracker:
         metrics.scalars(step, {"losses/policy": 0.5})
         time.sleep(0.2)
 """
+LEFT_FAILED_AND_BESIDE_ANOTHER = """
+import wandb
+failed, beside, folder = map(Path, sys.argv[2:])
+for path in (failed, beside):
+    path.mkdir()
 
-
-LEFT = """
 def scores():
     with wandb_tracker(run) as tracker:
         tracker.scalars(100, {"losses/policy": 0.5})
@@ -68,11 +71,13 @@ def scores():
 loop = scores()
 next(loop)
 loop.close()
-"""
-BESIDE = """
-import wandb
-mine = wandb.init(project="mine", dir=sys.argv[2], settings=wandb.Settings(silent=True))
-with wandb_tracker(run, Path(sys.argv[2]) / "other") as tracker:
+try:
+    with wandb_tracker(RunDirectory(failed)):
+        1 / 0
+except ZeroDivisionError:
+    pass
+mine = wandb.init(project="mine", dir=folder, settings=wandb.Settings(silent=True))
+with wandb_tracker(RunDirectory(beside), folder / "other") as tracker:
     tracker.scalars(100, {"losses/policy": 0.5})
 assert wandb.run is mine
 mine.log({"mine": 3}, step=7)
@@ -196,21 +201,15 @@ def exit_codes(folder):
     ]
 
 
-def test_leaving_the_loop_is_no_failure(tmp_path):
-    left, failed = tmp_path / "left", tmp_path / "failed"
-    assert execute(LEFT, left).returncode == 0
-    assert execute("with wandb_tracker(run): 1 / 0", failed).returncode == 1
-    assert (exit_codes(left), exit_codes(failed)) == ([0], [1])
-
-
-def test_a_run_of_the_users_own_continues(tmp_path):
-    mine = tmp_path / "mine"
+def test_leaving_the_loop_is_no_failure_and_a_run_of_the_users_own_continues(tmp_path):
+    left, failed, beside, mine = (tmp_path / name for name in ("left", "failed", "run", "mine"))
     mine.mkdir()
-    process = execute(BESIDE, tmp_path / "run", mine)
+    process = execute(LEFT_FAILED_AND_BESIDE_ANOTHER, left, failed, beside, mine)
     assert process.returncode == 0, process.stderr
+    assert (exit_codes(left), exit_codes(failed)) == ([0], [1])
     assert history(mine)[7]["mine"] == 3
     assert history(mine / "other")[100]["losses/policy"] == 0.5
-    assert not (tmp_path / "run" / "wandb").exists()
+    assert not (beside / "wandb").exists()
 
 
 def test_a_failure_later_is_one_warning(tmp_path):

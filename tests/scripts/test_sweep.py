@@ -22,7 +22,7 @@ from agents.scripts import train as train_script
 from agents.scripts.sweep import Sweep, load_space
 from agents.settings.config_file import load_config
 from agents.settings.reports import run
-from agents.training.evaluation_score import EvaluationScore
+from agents.training.evaluation import EvaluationScore
 
 pytest.importorskip("optuna")
 

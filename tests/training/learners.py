@@ -4,6 +4,7 @@ import numpy as np
 from gymnasium import spaces
 
 from agents.ppo import PPO
+from agents.runs.metrics_file import read_metrics
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv, TensorEnv
 from agents.training.learner import Learner
@@ -48,3 +49,12 @@ def make_learner(make_env, **overrides):
     learner.train_envs, learner.make_env = train_envs, make_env
     learner.begin_episodes()
     return learner
+
+
+def logged(run):
+    """Rows of metrics.jsonl without clocks."""
+    clocks = ("wall_time", "perf/", "time/")
+    return [
+        {tag: value for tag, value in row.items() if not tag.startswith(clocks)}
+        for row in read_metrics(run.metrics_file)
+    ]

@@ -11,13 +11,9 @@ from agents.tensor_envs import InGraphTensorEnv
 from agents.training.algorithms import find_algorithm
 from tests.tensor_toys import LearnerGroup, RandomTensorEnv
 
-
-def test_algorithms_of_this_library():
-    assert find_algorithm("ppo") is PPO
-    assert all(map(find_algorithm, ALGORITHMS))
-
-
 MY_ALGORITHMS = """
+from agents.ppo import PPO
+
 class Raises:
     def __init__(self, batch_env, config):
         raise KeyError("no\\nreward")
@@ -27,23 +23,58 @@ def text(batch_env, config):
 
 def takes_nothing():
     pass
+
+class Alone(PPO):
+    def __init__(self, batch_env, config):
+        super().__init__(batch_env, config)
+
+class Mine(PPO):
+    def perform(self, observ, deterministic):
+        return super().perform(observ, deterministic)
+
+class InTurns(Mine):
+    acts_in_turns = True
 """
+[REDUCER, _] = LearnerGroup().reducers
 
 
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("Raises", ["failed", "KeyError: 'no\\nreward'", "line 4: raise KeyError"]),
-        ("text", ["expected a subclass of agents.Algorithm, got str"]),
-        ("takes_nothing", ["takes 0 positional arguments but 2 were given"]),
-    ],
-)
-def test_algorithms_that_fail_or_are_something_else(tmp_path, monkeypatch, name, parts):
+@pytest.fixture(autouse=True)
+def my_algorithms(tmp_path, monkeypatch):
     (tmp_path / "my_algorithms.py").write_text(MY_ALGORITHMS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_algorithms", raising=False)
+
+
+def make(name, reducer=SINGLE_LEARNER, **settings):
+    """What a user's class or function creates for one of several learners."""
+    config = load_config("default", num_envs=4, rollout_length=2, minibatch_size=8, **settings)
+    envs = InGraphTensorEnv(RandomTensorEnv(), 4 // reducer.num_learners)
+    several = [reducer] if reducer.num_learners > 1 else []
+    return find_algorithm(f"my_algorithms:{name}")(envs, config, *several)
+
+
+def test_algorithms_of_this_library():
+    assert find_algorithm("ppo") is PPO
+    assert all(map(find_algorithm, ALGORITHMS))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "parts"),
+    [
+        ("Raises", {}, ["failed", "KeyError: 'no\\nreward'", "line 6: raise KeyError"]),
+        ("text", {}, ["expected a subclass of agents.Algorithm, got str"]),
+        ("takes_nothing", {}, ["takes 0 positional arguments but 2 were given"]),
+        ("Alone", {"reducer": REDUCER}, [": expected a third parameter 'reducer'"]),
+        (
+            "Mine",
+            {"wait_for": 0.5},
+            [": acts in all environments at once, got wait_for 0.5\nuse wait_for 1, or see "],
+        ),
+    ],
+)
+def test_algorithms_that_can_not_be_used_are_named(name, arguments, parts):
     with pytest.raises(UsageError) as raised:
-        find_algorithm(f"my_algorithms:{name}")(None, None)
+        make(name, **arguments)
     message = str(raised.value)
     assert f"algorithm 'my_algorithms:{name}'" in message
     assert len(message.splitlines()) <= 3
@@ -51,79 +82,13 @@ def test_algorithms_that_fail_or_are_something_else(tmp_path, monkeypatch, name,
         assert part in message
 
 
-def make_algorithm(tmp_path, monkeypatch, code, reducer):
-    """What a user's `Mine` creates for one of several learners."""
-    (tmp_path / "my_algorithms.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_algorithms", raising=False)
-    config = load_config("default", num_envs=4, rollout_length=2, minibatch_size=8)
-    factory = find_algorithm("my_algorithms:Mine")
-    envs = InGraphTensorEnv(RandomTensorEnv(), 4 // reducer.num_learners)
-    return factory(envs, config, *([reducer] if reducer.num_learners > 1 else []))
-
-
-WITHOUT_REDUCER = """
-from agents.ppo import PPO
-
-class Mine(PPO):
-    def __init__(self, batch_env, config):
-        super().__init__(batch_env, config)
-"""
-
-WITH_REDUCER = """
-from agents.ppo import PPO
-
-class Mine(PPO):
-    pass
-"""
-
-
-def test_several_learners_need_algorithms_that_take_a_reducer(tmp_path, monkeypatch):
-    [reducer, _] = LearnerGroup().reducers
-    with pytest.raises(UsageError) as raised:
-        make_algorithm(tmp_path, monkeypatch, WITHOUT_REDUCER, reducer)
-    message = str(raised.value)
-    assert "algorithm 'my_algorithms:Mine': expected a third parameter 'reducer'" in message
-    assert len(message.splitlines()) <= 3
-    alone = make_algorithm(tmp_path, monkeypatch, WITHOUT_REDUCER, SINGLE_LEARNER)
-    assert isinstance(alone, PPO)
-
-
-def test_an_algorithm_gets_the_reducer_of_several_learners(tmp_path, monkeypatch):
-    [_, reducer] = LearnerGroup().reducers
-    assert make_algorithm(tmp_path, monkeypatch, WITH_REDUCER, reducer)._reducer is reducer
-    alone = make_algorithm(tmp_path, monkeypatch, WITH_REDUCER, SINGLE_LEARNER)
-    assert alone._reducer is SINGLE_LEARNER
+def test_other_algorithms_are_created():
+    assert isinstance(make("Alone"), PPO)
+    assert isinstance(make("InTurns", wait_for=0.5), PPO)
+    assert make("Mine", REDUCER)._reducer is REDUCER
+    assert make("Mine")._reducer is SINGLE_LEARNER
 
 
 def test_a_missing_module_raises():
     with pytest.raises(UsageError, match="algorithm 'no_module:Mine' needs the module 'no_module'"):
         find_algorithm("no_module:Mine")
-
-
-def test_algorithms_that_do_not_act_in_turns_are_refused_by_name(tmp_path, monkeypatch):
-    code = """
-from agents import PPO
-
-class Mine(PPO):
-    def perform(self, observ, deterministic):
-        return super().perform(observ, deterministic)
-
-class Careful(Mine):
-    acts_in_turns = True
-"""
-    (tmp_path / "my_turns.py").write_text(code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_turns", raising=False)
-    sizes = {"num_envs": 4, "rollout_length": 2, "minibatch_size": 8}
-    envs = InGraphTensorEnv(RandomTensorEnv(), 4)
-    for name, wait_for in (("Mine", 1.0), ("Careful", 0.5)):
-        config = load_config("default", wait_for=wait_for, **sizes)
-        find_algorithm(f"my_turns:{name}")(envs, config)
-    with pytest.raises(UsageError) as raised:
-        find_algorithm("my_turns:Mine")(envs, load_config("default", wait_for=0.5, **sizes))
-    first, second = str(raised.value).splitlines()
-    assert first == (
-        "algorithm 'my_turns:Mine': acts in all environments at once, got wait_for 0.5"
-    )
-    assert second.startswith("use wait_for 1, or see ")

@@ -152,15 +152,6 @@ def test_progress_is_reported_after_every_graph_call():
     ]
 
 
-def test_evaluations_reset_the_recurrent_state():
-    config = load_config("default", layers=(4,), recurrent="gru")
-    policy = Policy(UNBOUNDED, FORCE, config)
-    evaluation = Evaluation(InGraphTensorEnv(RandomTensorEnv((1, 120)), 4), policy, np.arange(4))
-    one, other = evaluation.run(), evaluation.run()
-    np.testing.assert_array_equal(one.returns, other.returns)
-    np.testing.assert_array_equal(one.lengths, other.lengths)
-
-
 class EchoEnv(gymnasium.Env):
     """Rewards the action; three steps with equal observations."""
 

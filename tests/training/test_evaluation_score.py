@@ -10,7 +10,7 @@ from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import train
 from agents.settings.config_file import load_config
-from agents.training.evaluation_score import EvaluationScore
+from agents.training.evaluation import EvaluationScore
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SMALL = {

@@ -5,18 +5,16 @@ import signal
 import pytest
 
 from agents.runs.checkpoint import Checkpoints
-from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.stop_signals import StopRequested
 from agents.training import training_loop as loop_module
-from agents.training.final_checkpoint import FinalCheckpoint
-from agents.training.training_loop import training_loop
+from agents.training.training_loop import FinalCheckpoint, training_loop
 from agents.vector.batch_env import BatchEnv
 from tests.faulty_toys import FaultyEnv
 from tests.fingerprint import fingerprint
 from tests.toys import FORCE, UNBOUNDED, RandomEnv
-from tests.training.learners import TINY, make_learner, make_random_env
+from tests.training.learners import TINY, logged, make_learner, make_random_env
 
 INTERVALS = {
     "steps": 64, "log_interval": 16, "checkpoint_interval": 32, "eval_interval": 32,
@@ -46,22 +44,11 @@ def interrupted(run, method, calls):
     return sorted(int(path.stem[5:]) for path in run.checkpoints.glob("step-*.npz"))
 
 
-def rows(run):
-    return [
-        {
-            tag: value
-            for tag, value in row.items()
-            if not tag.startswith(("wall_time", "perf/", "time/"))
-        }
-        for row in read_metrics(run.metrics_file)
-    ]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """A run that was never stopped."""
     run = RunDirectory(tmp_path_factory.mktemp("runs") / "whole")
-    return list(start(run)), rows(run)
+    return list(start(run)), logged(run)
 
 
 def test_an_interrupted_rollout_is_lost_and_the_iterations_before_are_saved(tmp_path):
@@ -73,7 +60,7 @@ def test_a_rollout_after_a_scheduled_checkpoint_resumes_as_if_never_stopped(whol
     run = RunDirectory(tmp_path)
     assert interrupted(run, "iterate", 8 + 8 + 3) == [32]
     assert list(start(run)) == whole[0][1:]
-    assert rows(run) == whole[1]
+    assert logged(run) == whole[1]
 
 
 @pytest.mark.parametrize("evaluation", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -83,7 +70,7 @@ def test_an_interrupted_evaluation_is_repeated(whole, tmp_path, evaluation):
     saved = interrupted(run, "evaluate", 50 * (evaluation - 1) + 3)
     assert saved[-1] == 32 * evaluation
     assert list(start(run)) == whole[0][evaluation - 1 :]
-    assert rows(run) == whole[1]
+    assert logged(run) == whole[1]
 
 
 @pytest.mark.slow
@@ -103,7 +90,7 @@ def test_an_interrupt_while_saving_lets_a_scheduled_checkpoint_be_saved_again(
         list(start(run))
     assert calls == [(32, True), (32, False), (32, False)]
     assert list(start(run)) == whole[0][1:]
-    assert rows(run) == whole[1]
+    assert logged(run) == whole[1]
 
 
 @pytest.fixture(scope="module")

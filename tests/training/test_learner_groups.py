@@ -10,7 +10,7 @@ from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo import PPO
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
-from agents.training import following
+from agents.training import training_loop
 from agents.training.learner import Learner
 from agents.vector.batch_env import BatchEnv
 from agents.workers.host import LocalHost
@@ -150,7 +150,7 @@ def followers(monkeypatch):
             self.begun.append(self.step)
             super().begin_episodes()
 
-    monkeypatch.setattr(following, "Learner", Recorded)
+    monkeypatch.setattr(training_loop, "Learner", Recorded)
     return created
 
 
@@ -176,7 +176,7 @@ def test_a_follower_trains_along_with_the_chief(followers, done):
     config = load_config("default", **SETTINGS, checkpoint_interval=2 * STEPS)
     group.run(
         lambda: lead(chief, group.reducers[0]),
-        lambda: following.follow(config, make_envs(group.reducers[1]), group.reducers[1]),
+        lambda: training_loop.follow(config, make_envs(group.reducers[1]), group.reducers[1]),
     )
     [follower] = followers
     assert follower.step == chief.step == 3 * STEPS
@@ -199,7 +199,7 @@ def test_a_follower_tells_of_restarts(followers):
     with pytest.warns(UserWarning) as caught:
         group.run(
             lambda: lead(make_learner(group.reducers[0], envs[0]), group.reducers[0]),
-            lambda: following.follow(config, envs[1], group.reducers[1]),
+            lambda: training_loop.follow(config, envs[1], group.reducers[1]),
         )
     [message] = {str(one.message) for one in caught if "of it" in str(one.message)}
     assert "environments 1 of it were restarted" in message and "no luck" in message
@@ -215,6 +215,7 @@ def test_the_error_of_the_chief_ends_a_follower(followers):
 
     with pytest.raises(KeyError, match="lost"):
         group.run(
-            fail, lambda: following.follow(config, make_envs(group.reducers[1]), group.reducers[1])
+            fail,
+            lambda: training_loop.follow(config, make_envs(group.reducers[1]), group.reducers[1]),
         )
     assert followers[0].step == 0

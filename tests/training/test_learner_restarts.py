@@ -61,8 +61,7 @@ def test_cut_episodes_are_in_no_statistic_and_restarts_are_counted():
     assert learner.take_restarts() == []
 
 
-@pytest.mark.parametrize("recurrent", ["none", "gru"])
-def test_an_evaluation_scores_the_same_episodes_after_restarts(recurrent):
+def test_an_evaluation_scores_the_same_episodes_after_restarts():
     """The first step of an evaluation environment fails, and another one later."""
     scores = []
     for countdowns in ([0, 0, 0], [4, 0, 1]):
@@ -70,7 +69,7 @@ def test_an_evaluation_scores_the_same_episodes_after_restarts(recurrent):
         learner = make_learner(
             lambda: make_random([]),
             lambda left=left: make_random(left),
-            recurrent=recurrent,
+            recurrent="gru",
             recurrent_units=3,
         )
         if any(countdowns):

@@ -1,16 +1,18 @@
+import json
 import shutil
 
 import numpy as np
 import pytest
 
+from agents.deployment.space_json import space_from_json
 from agents.errors import UsageError
 from agents.runs import checkpoint_files
-from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.training_loop import training_loop
-from tests.training.learners import TINY, make_tensor_env
+from tests.toys import TWO_CHOICES
+from tests.training.learners import BIKE, TINY, logged, make_tensor_env
 
 INTERVALS = {
     "steps": 64,
@@ -28,16 +30,8 @@ def start(run, settings=None, **options):
     return training_loop(config, run, *envs, **options)
 
 
-def numbers(run):
-    """What was logged, but for clocks."""
-    return [
-        {
-            tag: value
-            for tag, value in row.items()
-            if not tag.startswith(("wall_time", "perf/", "time/"))
-        }
-        for row in read_metrics(run.metrics_file)
-    ]
+def kill():
+    raise ZeroDivisionError
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +42,7 @@ def whole(tmp_path_factory):
 
 def test_it_logs_evaluates_and_saves_at_their_intervals(whole):
     run, scores = whole
-    rows = numbers(run)
+    rows = logged(run)
     assert [row["step"] for row in rows if "losses/policy" in row] == [16, 32, 48, 64]
     evaluations = [row for row in rows if "eval/return_mean" in row]
     assert [row["step"] for row in evaluations] == [32, 64]
@@ -56,6 +50,8 @@ def test_it_logs_evaluates_and_saves_at_their_intervals(whole):
     saved = sorted(path.name for path in run.checkpoints.glob("step-*.npz"))
     assert saved == [f"step-{step}.npz" for step in (16, 32, 48, 64)]
     assert run.load_config() == load_config("default", **TINY, **INTERVALS)
+    both = map(space_from_json, json.loads(run.spaces_file.read_text()).values())
+    assert tuple(both) == (BIKE, TWO_CHOICES)
 
 
 def test_an_abandoned_loop_resumes_from_its_last_iteration(whole, tmp_path):
@@ -68,7 +64,7 @@ def test_an_abandoned_loop_resumes_from_its_last_iteration(whole, tmp_path):
     assert run.checkpoint("last").name == "step-32"
     [second] = start(run)
     assert (first, first.step, second.step) == (whole[1][0], 32, 64)
-    rows = [row for row in numbers(run) if "eval/return_mean" in row]
+    rows = [row for row in logged(run) if "eval/return_mean" in row]
     assert [(row["step"], row["eval/return_mean"]) for row in rows] == [(32, first), (64, second)]
 
 
@@ -76,10 +72,6 @@ def test_other_reset_options_start_another_best_score(whole, tmp_path):
     """The file has the options already when the run is killed before its next checkpoint."""
     shutil.copytree(whole[0].path, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
-
-    def kill():
-        raise ZeroDivisionError
-
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             next(start(run, {"reset_options": {"level": 2}}, on_start=kill))
@@ -135,6 +127,7 @@ def test_what_was_lost_since_a_checkpoint_is_said(whole, tmp_path):
 def test_a_run_without_a_checkpoint_says_that_it_starts_over(tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     run.train_events.mkdir(parents=True)
-    list(start(run))
+    with pytest.raises(ZeroDivisionError):
+        next(start(run, on_start=kill))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == f"{run.path} has no checkpoint: training starts over"

@@ -1,9 +1,11 @@
-"""Statistics of training episodes between two log points."""
+"""Statistics of a training between two log points: episodes, and what its time goes to."""
 
 from __future__ import annotations
 
+import contextlib
+import time
 import warnings
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 
 import numpy as np
 
@@ -70,3 +72,37 @@ class EpisodeStatistics:
         self._returns: list[np.ndarray] = []
         self._lengths: list[np.ndarray] = []
         self._info_sums = {key: np.zeros(2) for key in self._info_keys}  # Sum and count.
+
+
+class TimeShares:
+    """Shares of wall-clock time since the last report, by what it was spent on.
+
+    What nothing is added for, as the time that a caller of `train` takes between evaluations, is in
+    no share: they sum up to at most 1.
+    """
+
+    def __init__(self) -> None:
+        """Starts the clock."""
+        self._seconds: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    def add(self, name: str, seconds: float) -> None:
+        """Adds seconds to what `name` took."""
+        self._seconds[name] = self._seconds.get(name, 0.0) + seconds
+
+    @contextlib.contextmanager
+    def measuring(self, name: str) -> Iterator[None]:
+        """Adds the time that its block takes."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, time.perf_counter() - start)
+
+    def report(self) -> dict[str, float]:
+        """Returns the share of each as `time/<name>`, and starts over."""
+        now = time.perf_counter()
+        total = max(now - self._start, 1e-9)
+        shares = {f"time/{name}": seconds / total for name, seconds in self._seconds.items()}
+        self._seconds, self._start = {}, now
+        return shares
