@@ -64,7 +64,7 @@ def test_learning_begins_after_the_clock_is_read():
     learner, given = make_learner(make_random_env), []
     train = learner._algorithm.train
     learner._algorithm.train = lambda rollout: given.append(rollout) or train(rollout)
-    learner.iterate()
+    learner._graph_call.get_concrete_function()
     for leaf in tf.nest.flatten(given[0]):
         assert [before.type for before in leaf.op.control_inputs] == ["Timestamp"]
 
