@@ -113,7 +113,9 @@ def slow(*values, of):
 def test_rollouts_and_updates_are_the_same_in_any_order_of_replies(case):
     constructor, settings = CASES[case]
     info_keys = ("steps",) if constructor is make_random else ()
-    trains = case != "mask"  # Compiling updates takes most of the time.
+    trains = (
+        case != "gru"
+    )  # Compiling its update takes ten times as long; that of "memory" is alike.
     run = functools.partial(results, trains=trains, settings=settings, info_keys=info_keys)
     together = run([constructor] * B, 1.0)
     assert any(rollout.done.any() for rollout in together[0])
@@ -237,7 +239,9 @@ def test_a_kill_or_a_requested_stop_ends_the_wait(event, monkeypatch):
 def test_a_slow_environment_is_named_while_the_others_step(monkeypatch):
     monkeypatch.setattr("agents.vector.exchange.MIN_SECONDS", 0.2)
     with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, processes=B) as (*_, collect):
-        with pytest.warns(RuntimeWarning, match="Environment 3 .* has been in step for 0.2 s; oth"):
+        with pytest.warns(
+            RuntimeWarning, match="Environment 3 .* has been in step for 0.[2-9] s; oth"
+        ):
             collect()
 
 
