@@ -22,7 +22,6 @@ from agents.settings.entry_points import call, load_function
 from agents.spaces import check_action_space, check_policy, leaf_spaces
 from agents.types import Space
 
-_GAUSSIAN = (ParametricGaussian, ParametricSquashedGaussian)
 _INTERFACE = ("parameters", "noise_size", "mask_size", "distribution", "noise", "to_environment")
 
 
@@ -44,7 +43,8 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
     check_action_space(space)
     check_policy(space, config.policy)
     distributions = [_leaf_distribution(leaf, config) for leaf in leaf_spaces(space)]
-    if config.noise_correlation and not all(isinstance(one, _GAUSSIAN) for one in distributions):
+    gaussian = [isinstance(one, ParametricGaussian) for one in distributions]
+    if config.noise_correlation and not all(gaussian):
         raise UnsupportedSpaceError(
             f"noise_correlation needs Gaussian policies, got policy '{config.policy}' and the action space {space}.\n"
             "Set it to 0."
@@ -64,14 +64,25 @@ def _leaf_distribution(
     if isinstance(space, spaces.MultiBinary):
         return ParametricBernoulli(space)
     if ":" in config.policy:
-        return _users_distribution(space, config)
-    initial_log_std = _initial_log_std(space, config)
-    if config.policy == "gaussian":
-        scaled = scaled_dimensions(space, config.scale_actions)
-        return ParametricGaussian(space, initial_log_std, config.state_dependent_std, scaled)
+        place = f"policy '{config.policy}'"
+        made: ParametricDistribution
+        made = call(load_function(config.policy, "policy"), place, space, config)
+        missing = [name for name in _INTERFACE if not hasattr(made, name)]
+        if missing:
+            raise UsageError(
+                f"{place}: expected a ParametricDistribution, got {type(made).__name__} without "
+                f"{', '.join(missing)}"
+            )
+        return made
     if config.policy == "beta":
         return ParametricBeta(space)
-    return ParametricSquashedGaussian(space, initial_log_std, config.state_dependent_std)
+    # The mean squared norm of the noise is then the same for any number of dimensions.
+    dimensions = math.prod(space.shape) if config.divide_initial_std else 1
+    log_std = config.initial_log_std - 0.5 * math.log(dimensions)
+    if config.policy == "squashed_gaussian":
+        return ParametricSquashedGaussian(space, log_std, config.state_dependent_std)
+    scaled = scaled_dimensions(space, config.scale_actions)
+    return ParametricGaussian(space, log_std, config.state_dependent_std, scaled)
 
 
 def scaled_dimensions(
@@ -82,27 +93,3 @@ def scaled_dimensions(
         return far_from_unit(space)
     is_scaled: np.ndarray = np.isfinite(center_and_scale(space)[1]) & (scale_actions == "always")
     return is_scaled
-
-
-def _users_distribution(space: spaces.Box, config: Config) -> ParametricDistribution:
-    """Returns what the function of the user makes that the setting `policy` names."""
-    place = f"policy '{config.policy}'"
-    made = call(load_function(config.policy, "policy"), place, space, config)
-    missing = [name for name in _INTERFACE if not hasattr(made, name)]
-    if missing:
-        raise UsageError(
-            f"{place}: expected a ParametricDistribution, got {type(made).__name__} without "
-            f"{', '.join(missing)}"
-        )
-    distribution: ParametricDistribution = made
-    return distribution
-
-
-def _initial_log_std(space: spaces.Box, config: Config) -> float:
-    """Returns the initial log standard deviation of each dimension.
-
-    With `divide_initial_std`, the mean squared norm of the noise is the same for any number of
-    dimensions.
-    """
-    dimensions = math.prod(space.shape) if config.divide_initial_std else 1
-    return config.initial_log_std - 0.5 * math.log(dimensions)

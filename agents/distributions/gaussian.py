@@ -97,7 +97,10 @@ class ParametricGaussian:
             pair = np.where(scaled, center, 0.0), np.where(scaled, scale, 1.0)
             self._scaling = tuple(part.reshape(-1).astype(space.dtype) for part in pair)  # [A] each
         self.noise_size = int(np.prod(space.shape))
-        self.parameters = gaussian_parameters(self.noise_size, initial_log_std, state_dependent_std)
+        self.parameters: tuple[Parameter, ...] = (
+            Parameter("mean", self.noise_size),
+            Parameter("log_std", self.noise_size, initial_log_std, not state_dependent_std),
+        )
 
     def distribution(
         self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
@@ -122,19 +125,3 @@ class ParametricGaussian:
             center, scale = self._scaling
             sample = center + scale * tf.cast(sample, self._space.dtype)  # [..., A]
         return to_box(self._space, sample)
-
-
-def gaussian_parameters(
-    size: int, initial_log_std: float = 0.0, state_dependent_std: bool = False
-) -> tuple[Parameter, ...]:
-    """Returns the parameters of a Gaussian: mean and log standard deviation.
-
-    Args:
-      size: Dimensions of the action, A.
-      initial_log_std: Logarithm of the standard deviation before training.
-      state_dependent_std: Whether the standard deviation depends on the observation.
-    """
-    return (
-        Parameter("mean", size),
-        Parameter("log_std", size, initial_log_std, not state_dependent_std),
-    )

@@ -13,7 +13,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.distributions.box import to_box
-from agents.distributions.gaussian import Gaussian, gaussian_parameters
+from agents.distributions.gaussian import Gaussian, ParametricGaussian
 from agents.distributions.parametric_distribution import reject_mask
 from agents.environments.action_bounds import center_and_scale
 
@@ -47,11 +47,13 @@ _MIXTURE_INVERSE_STDS = np.array(
 )
 
 
-class SquashedGaussian:
+class SquashedGaussian(Gaussian):
     """Distributions of actions center + scale * tanh(u), with u diagonal Gaussian.
 
     Samples are u, float32 [..., A]: for large |u|, tanh(u) rounds to 1 and u cannot be recovered
-    from the action. Densities are nevertheless those of the action.
+    from the action. Densities are nevertheless those of the action. The mode is the mean of u: the
+    median of the action, whose density can be highest at the bounds. Divergences from a distribution
+    of equal bounds are those of u, since squashing is invertible.
     """
 
     def __init__(self, mean: tf.Tensor, log_std: tf.Tensor, log_scale: tf.Tensor | np.ndarray):
@@ -62,26 +64,14 @@ class SquashedGaussian:
           log_std: Logarithm of the standard deviation of u, float32 [..., A] or [A].
           log_scale: Logarithm of the scale, float32 [A].
         """
-        self._gaussian, self._log_scale = Gaussian(mean, log_std), log_scale
-
-    def sample(self, noise: tf.Tensor) -> tf.Tensor:
-        """Returns samples of u, float32 [..., A], from standard normal noise [..., A]."""
-        return self._gaussian.sample(noise)
-
-    def mode(self) -> tf.Tensor:
-        """Returns the mean of u, float32 [..., A].
-
-        It is the median of the action, whose density can be highest at the bounds.
-        """
-        return self._gaussian.mode()
+        super().__init__(mean, log_std)
+        self._log_scale = log_scale
 
     def log_prob(self, sample: tf.Tensor) -> tf.Tensor:
         """Returns the log-density of the actions of samples [..., A], float32 [...]."""
         # log(1 - tanh(u)^2) in a form without cancellation where |tanh(u)| is close to 1.
         log_det_jacobian = 2 * (math.log(2) - sample - tf.nn.softplus(-2 * sample))  # [..., A]
-        return self._gaussian.log_prob(sample) - tf.reduce_sum(
-            log_det_jacobian + self._log_scale, axis=-1
-        )
+        return super().log_prob(sample) - tf.reduce_sum(log_det_jacobian + self._log_scale, axis=-1)
 
     def entropy(self) -> tf.Tensor:
         """Returns the entropy of the action in nats, float32 [...].
@@ -93,8 +83,8 @@ class SquashedGaussian:
         also for wide distributions, where quadrature over u misses the kink of |u| between its
         nodes.
         """
-        mean = self._gaussian.mean[..., None]  # [..., A, 1]
-        variance = tf.exp(2 * self._gaussian.log_std)[..., None]  # [..., A, 1] or [A, 1]
+        mean = self.mean[..., None]  # [..., A, 1]
+        variance = tf.exp(2 * self.log_std)[..., None]  # [..., A, 1] or [A, 1]
         mixture_variance = tf.constant(0.25 / _MIXTURE_INVERSE_STDS**2, mean.dtype)  # [8]
         std = tf.sqrt(variance + mixture_variance)  # [..., A, 8] or [A, 8]
         ratio = mean / (math.sqrt(2) * std)  # [..., A, 8]
@@ -106,26 +96,13 @@ class SquashedGaussian:
         )
         weights = tf.constant(_MIXTURE_WEIGHTS, mean.dtype)  # [8]
         log_cosh = tf.reduce_sum(distance * weights, axis=-1)  # [..., A]
-        return self._gaussian.entropy() + tf.reduce_sum(
+        return super().entropy() + tf.reduce_sum(
             2 * (math.log(2) - log_cosh) + self._log_scale, axis=-1
         )
 
-    def kl(self, other: SquashedGaussian) -> tf.Tensor:
-        """Returns KL(self || other) in nats, float32 [...]; `other` must have equal bounds.
 
-        It is the divergence of u, since squashing is invertible.
-        """
-        return self._gaussian.kl(other._gaussian)
-
-    def statistics(self) -> dict[str, tf.Tensor]:
-        """Returns the mode and the standard deviation of u, [..., A] each."""
-        return self._gaussian.statistics()
-
-
-class ParametricSquashedGaussian:
+class ParametricSquashedGaussian(ParametricGaussian):
     """Squashed Gaussian distributions over a bounded Box that network outputs parametrize."""
-
-    mask_size = 0
 
     def __init__(
         self, space: spaces.Box, initial_log_std: float = 0.0, state_dependent_std: bool = False
@@ -137,13 +114,11 @@ class ParametricSquashedGaussian:
           initial_log_std: Logarithm of the standard deviation of u before training.
           state_dependent_std: Whether the standard deviation depends on the observation.
         """
-        self._space = space
+        super().__init__(space, initial_log_std, state_dependent_std)
         self._center, self._scale = (part.reshape(-1) for part in center_and_scale(space))  # [A]
         # A dimension with a single possible value has no density; its term is omitted, so that the
         # others stay finite.
         self._log_scale = np.log(np.where(self._scale > 0, self._scale, 1.0)).astype(np.float32)
-        self.noise_size = len(self._scale)
-        self.parameters = gaussian_parameters(self.noise_size, initial_log_std, state_dependent_std)
 
     def distribution(
         self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
@@ -157,10 +132,6 @@ class ParametricSquashedGaussian:
         reject_mask(mask, "squashed Gaussian")
         mean, log_std = parameters
         return SquashedGaussian(mean, log_std, self._log_scale)
-
-    def noise(self, generator: tf.random.Generator, batch_shape: Sequence[int]) -> tf.Tensor:
-        """Returns standard normal noise, float32 [*batch_shape, A]."""
-        return generator.normal([*batch_shape, self.noise_size])
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
         """Squashes and scales samples [..., A]: [..., *shape] of the space's dtype."""

@@ -39,8 +39,9 @@ def find_nonfinite(
       By name (`reward`, `action`, `loss`, and `observ`, `final_observ` and `gradient` if given)
       the result of `first_nonfinite`.
     """
-    samples = [_as_vectors(tf.cast(leaf, tf.float32)) for leaf in tf.nest.flatten(sample)]
-    monitored = {"reward": reward, "action": tf.concat(samples, axis=-1)}  # [T, B], [T, B, A]
+    samples = [tf.cast(leaf, tf.float32) for leaf in tf.nest.flatten(sample)]
+    vectors = [leaf[..., None] if leaf.shape.rank == 2 else leaf for leaf in samples]
+    monitored = {"reward": reward, "action": tf.concat(vectors, axis=-1)}  # [T, B], [T, B, A]
     if observ is not None and last_observ is not None:
         monitored["observ"] = tf.concat([observ, last_observ[None]], axis=0)  # [T + 1, B, O]
         zeros = tf.zeros_like(final_observ)
@@ -96,7 +97,3 @@ def nonfinite_of_all(found: Found, reducer: Reducer, num_envs: int) -> Found:
         index = (step * reducer.num_learners + rank) * num_envs + env
         joined[name] = numbers[rank], tf.where(tf.reduce_any(indices >= 0), index, -1)
     return joined
-
-
-def _as_vectors(values: tf.Tensor) -> tf.Tensor:
-    return values[..., None] if len(values.shape) == 2 else values

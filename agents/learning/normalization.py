@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from agents.learning.masked import (
-    Mask,
-    flat_mask,
-    is_mask,
-    masked,
-    masked_count,
-    masked_mean,
-)
-from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.reduction import SINGLE_LEARNER, Mask, Reducer, is_mask, masked, masked_mean
 from agents.learning.returns import discounted_sums
 
 
@@ -36,11 +28,15 @@ class RunningMoments:
 
         Args:
           values: [N, size], of this learner.
-          valid: bool [N], the vectors to add, if not all.
+          valid: bool, N elements of any shape, the vectors to add, if not all.
           reducer: Combines several learners.
         """
         values = tf.cast(values, tf.float64)
-        num_values = reducer.sum(masked_count(values, valid))
+        num_values = tf.cast(tf.shape(values)[0], tf.float64)
+        if is_mask(valid):
+            valid = tf.reshape(valid, [-1])
+            num_values = tf.reduce_sum(tf.cast(valid, tf.float64))
+        num_values = reducer.sum(num_values)
         mean = masked_mean(values, valid, reducer, axis=0)  # [size]
         count = self.count + num_values
         if is_mask(valid):
@@ -152,7 +148,7 @@ class RewardNormalizer:
         before = reducer.own(tf.convert_to_tensor(self._sums))  # [B]
         sums, after = discounted_sums(reward, done, before, self._discount)  # [T, B], [B]
         self._sums.assign(reducer.gather(after))
-        self._moments.update(tf.reshape(sums, [-1, 1]), flat_mask(valid), reducer)
+        self._moments.update(tf.reshape(sums, [-1, 1]), valid, reducer)
         scale = tf.cast(tf.math.rsqrt(self._moments.variance() + 1e-8), tf.float32)
         return tf.clip_by_value(reward * scale, -self._clip, self._clip)
 
@@ -197,7 +193,7 @@ class ValueNormalizer:
     ) -> None:
         """Adds value targets [...] of each learner; if given, those of the mask, bool [...]."""
         if self._enabled:
-            self._moments.update(tf.reshape(targets, [-1, 1]), flat_mask(valid), reducer)
+            self._moments.update(tf.reshape(targets, [-1, 1]), valid, reducer)
 
     def statistics(self) -> dict[str, tf.Tensor]:
         """Mean and standard deviation, [1] each; none if not enabled."""

@@ -1,14 +1,23 @@
-"""Reductions over several learners: averages, sums and joined tensors."""
+"""Reductions over several learners, and over the steps that have an outcome.
+
+A step in which an environment failed and was restarted has no outcome (see `Step.restarted`). Where
+environments are not restarted there is no mask, and the results are those without one bit for bit.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
 Structure = TypeVar("Structure")
+
+# Which elements are valid, a tensor bool [N]; () if all of them.
+Mask: TypeAlias = Any
+
+Axes: TypeAlias = "int | tuple[int, ...] | None"
 
 
 class Reducer:
@@ -57,6 +66,46 @@ class Reducer:
 
 
 SINGLE_LEARNER = Reducer()
+
+
+def is_mask(valid: Mask) -> bool:
+    """Whether there is a mask."""
+    return not isinstance(valid, tuple)
+
+
+def masked(values: tf.Tensor, valid: Mask) -> tf.Tensor:
+    """Values [N, ...] with zeros where not valid."""
+    if not is_mask(valid):
+        return values
+    rows = tf.reshape(valid, [*valid.shape, *[1] * (len(values.shape) - len(valid.shape))])
+    return tf.where(rows, values, tf.zeros_like(values))
+
+
+def masked_mean(
+    values: tf.Tensor,
+    valid: Mask,
+    reducer: Reducer = SINGLE_LEARNER,
+    axis: Axes = None,
+    keepdims: bool = False,
+) -> tf.Tensor:
+    """Mean of the valid values of all learners, over some axes or all; 0 if there are none.
+
+    Args:
+      values: float [N, ...], of one learner.
+      valid: bool [N], of the shape of the values unless the mean is over the first axis only.
+      reducer: Combines several learners.
+      axis: The axes; by default all.
+      keepdims: Whether the result keeps these axes, with length 1.
+    """
+    if not is_mask(valid):
+        return reducer.mean(tf.reduce_mean(values, axis, keepdims))
+    total, count = reducer.sum(
+        (
+            tf.reduce_sum(masked(values, valid), axis, keepdims),
+            tf.reduce_sum(tf.cast(valid, values.dtype), axis, keepdims),
+        )
+    )
+    return total / tf.maximum(count, 1)
 
 
 def pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from agents.learning.masked import Axes, Mask, masked, masked_mean
-from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.reduction import SINGLE_LEARNER, Axes, Mask, Reducer, masked, masked_mean
 
 
 def successor_values(

@@ -17,7 +17,7 @@ from agents.keras_settings import default_settings
 from agents.policies.inputs import MASK, Inputs, NetworkInputs, Parts
 from agents.policies.recurrent_cells import Recurrent, State
 from agents.policies.torsos import make_torso
-from agents.policies.weights import Weight, numbered, weights_by_path
+from agents.policies.weights import numbered, weights_by_path
 from agents.settings.config import Config
 
 # Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
@@ -89,7 +89,16 @@ class ActorCritic:
             for parameter in parameters
             if parameter.independent
         }
-        self._weights = self._find_weights()
+        layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
+        layers["policy"] = {**layers["policy"], OUTPUT: self._policy_head}
+        layers["value"] = {**layers.get("value", {}), OUTPUT: self._value_head}
+        self._weights = weights_by_path(
+            {
+                f"{branch}/{name}": layer
+                for branch, named in layers.items()
+                for name, layer in named.items()
+            }
+        )
 
     # Single steps.
 
@@ -171,13 +180,6 @@ class ActorCritic:
         policy = self.distribution(self._parameters(features), inputs)
         return policy, self._value_head(value_features)[..., 0]
 
-    def parameters(
-        self, inputs: NetworkInputs, states: States, is_first: tf.Tensor
-    ) -> list[tf.Tensor]:
-        """Parameters of the distributions of `evaluate`, [M, size], [N, L, size] or [size]."""
-        features, _ = self._features(inputs, states, is_first)
-        return self._parameters(features)
-
     def variables(self) -> dict[str, tf.Variable]:
         """All weights, by name.
 
@@ -190,18 +192,6 @@ class ActorCritic:
         """The weights that are trained, by name."""
         fixed = {name for name, weight in self._weights.items() if not weight.trainable}
         return {name: value for name, value in self.variables().items() if name not in fixed}
-
-    def _find_weights(self) -> dict[str, Weight]:
-        layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
-        layers["policy"] = {**layers["policy"], OUTPUT: self._policy_head}
-        layers["value"] = {**layers.get("value", {}), OUTPUT: self._value_head}
-        return weights_by_path(
-            {
-                f"{branch}/{name}": layer
-                for branch, named in layers.items()
-                for name, layer in named.items()
-            }
-        )
 
     def _features(
         self, inputs: NetworkInputs, states: States, is_first: tf.Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -188,22 +188,34 @@ class _Group:
     """The vector and the images of a space."""
 
     def __init__(self, space: Space, keep_images: bool):
-        self._space, leaves = space, leaf_spaces(space)
-        self._images = [keep_images and _is_image(leaf) for leaf in leaves]
-        self.shapes = _input_shapes(leaves, self._images)
-        self.parts: Parts = pack(space, _parts(leaves, self._images))
-        self.dtype = tf.float64 if any(map(exceeds_float32, leaves)) else tf.float32
+        self._space, self._leaves = space, leaf_spaces(space)
+        self._parts: list[Part] = []
+        images: dict[str, tuple[int, ...]] = {}
+        size = 0
+        for leaf in self._leaves:
+            if keep_images and _is_image(leaf):
+                name = f"image_{len(images)}"
+                images[name] = _image_shape(leaf.shape)
+                self._parts.append(Part(name, 0, images[name]))
+                continue
+            numbers = _vector_size(leaf)
+            is_array = isinstance(leaf, spaces.Box | spaces.MultiBinary) and leaf.shape
+            self._parts.append(Part("vector", size, leaf.shape if is_array else (numbers,)))
+            size += numbers
+        vector: dict[str, tuple[int, ...]] = {"vector": (size,)} if size else {}
+        self.shapes = vector | images
+        self.parts: Parts = pack(space, self._parts)
+        self.dtype = tf.float64 if any(map(exceeds_float32, self._leaves)) else tf.float32
 
     def convert(self, observ: NestedTensor) -> NetworkInputs:
         vectors: list[tf.Tensor] = []
-        images: list[tf.Tensor] = []
+        inputs: NetworkInputs = {}
         values = flatten(self._space, observ)
-        for leaf, value, image in zip(leaf_spaces(self._space), values, self._images, strict=True):
-            if image:
-                images.append(_to_image(leaf, value))
-            else:
+        for part, leaf, value in zip(self._parts, self._leaves, values, strict=True):
+            if part.name == "vector":
                 vectors.append(_to_vector(leaf, value, self.dtype))
-        inputs = {f"image_{index}": image for index, image in enumerate(images)}
+            else:
+                inputs[part.name] = _to_image(leaf, value)
         if "vector" in self.shapes:
             inputs["vector"] = vectors[0] if len(vectors) == 1 else tf.concat(vectors, axis=-1)
         return inputs
@@ -228,26 +240,6 @@ def _check_critic_keys(space: Space, critic_keys: Sequence[str]) -> None:
         )
 
 
-def _input_shapes(leaves: list[Leaf], is_image: list[bool]) -> dict[str, tuple[int, ...]]:
-    pairs = list(zip(leaves, is_image, strict=True))
-    size = sum(_vector_size(leaf) for leaf, image in pairs if not image)
-    images = [_image_shape(leaf.shape) for leaf, image in pairs if image]
-    vector: dict[str, tuple[int, ...]] = {"vector": (size,)} if size else {}
-    return vector | {f"image_{index}": shape for index, shape in enumerate(images)}
-
-
-def _parts(leaves: list[Leaf], is_image: list[bool]) -> Iterator[Part]:
-    num_images = start = 0
-    for leaf, image in zip(leaves, is_image, strict=True):
-        if image:
-            yield Part(f"image_{num_images}", 0, _image_shape(leaf.shape))
-            num_images += 1
-            continue
-        size, is_array = _vector_size(leaf), isinstance(leaf, spaces.Box | spaces.MultiBinary)
-        yield Part("vector", start, leaf.shape if is_array and leaf.shape else (size,))
-        start += size
-
-
 def _is_image(space: Leaf) -> bool:
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
 
@@ -267,11 +259,10 @@ def _to_image(space: Leaf, value: tf.Tensor) -> tf.Tensor:
     """Images [..., height, width, channels] from a leaf [..., *space.shape]."""
     if len(space.shape) == 2:
         return value[..., None]
-    batch = list(range(len(value.shape) - 3))
-    row = len(batch)
     if not _channels_first(space.shape):
         return value
-    return tf.transpose(value, [*batch, row + 1, row + 2, row])
+    row = len(value.shape) - 3
+    return tf.transpose(value, [*range(row), row + 1, row + 2, row])
 
 
 def _vector_size(space: Leaf) -> int:

@@ -127,12 +127,6 @@ class Policy:
             if name in inputs:
                 normalizer.update(inputs[name], reducer)
 
-    def assign(self, other: Policy) -> None:
-        """Takes over the weights and statistics of a policy of the same configuration."""
-        variables = self.variables()
-        for name, value in other.variables().items():
-            variables[name].assign(value)
-
     def assign_statistics(self, other: Policy) -> None:
         """Takes over the normalizers' statistics of a policy of the same configuration."""
         for name, normalizer in self._normalizers.items():

@@ -8,7 +8,7 @@ weights after it. Automatic differentiation computes all of these in each step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
@@ -17,6 +17,10 @@ State = tuple[tf.Tensor, ...]
 
 # Derivatives of a step, [..., U] each, in the order of the cell that computes them.
 Derivatives = tuple[tf.Tensor, ...]
+
+# The equations of a step, for tensors [..., U], and [..., G * U] for all of its G gates before their
+# activation: `inputs`, and the recurrent part `projected`. The first part of the state is the output.
+Cell: TypeAlias = "GRU | LSTM"
 
 
 class Recurrent:
@@ -85,30 +89,6 @@ class Recurrent:
         return states[0], states
 
 
-class Cell(Protocol):
-    """The equations of a step, for tensors [..., U], and [..., G * U] for all of its G gates.
-
-    The first part of the state is the output.
-    """
-
-    def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
-        """The next state.
-
-        Args:
-          inputs: The inputs' part of the gates before their activation, [..., G * U].
-          projected: The recurrent part, [..., G * U].
-          state: The state before, [..., U] each.
-        """
-
-    def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
-        """The derivatives of `step` at its arguments."""
-
-    def backward(
-        self, derivatives: Derivatives, gradients: State
-    ) -> tuple[tf.Tensor, tf.Tensor, State]:
-        """Gradients of `inputs`, `projected` and `state`, from those of the next state."""
-
-
 class GRU:
     """A gated recurrent unit (Cho et al., 2014, arXiv 1406.1078), reset after the product.
 
@@ -116,12 +96,12 @@ class GRU:
     """
 
     def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
-        """See `Cell.step`."""
+        """Returns the next state."""
         update, _, candidate, _ = self._gates(inputs, projected)
         return (update * state[0] + (1 - update) * candidate,)
 
     def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
-        """See `Cell.derivatives`."""
+        """Returns the derivatives of `step` at its arguments."""
         update, reset, candidate, recurrent = self._gates(inputs, projected)
         of_candidate = (1 - update) * (1 - candidate**2)
         of_update = (state[0] - candidate) * update * (1 - update)
@@ -131,7 +111,7 @@ class GRU:
     def backward(
         self, derivatives: Derivatives, gradients: State
     ) -> tuple[tf.Tensor, tf.Tensor, State]:
-        """See `Cell.backward`."""
+        """Returns gradients of `step`'s arguments, from those of the next state."""
         of_update, of_reset, of_candidate, reset, update = derivatives
         (output,) = gradients
         gates = [output * of_update, output * of_reset, output * of_candidate]
@@ -153,13 +133,13 @@ class LSTM:
     """
 
     def step(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> State:
-        """See `Cell.step`."""
+        """Returns the next state."""
         enter, forget, candidate, output = self._gates(inputs, projected)
         carry = forget * state[1] + enter * candidate
         return output * tf.tanh(carry), carry
 
     def derivatives(self, inputs: tf.Tensor, projected: tf.Tensor, state: State) -> Derivatives:
-        """See `Cell.derivatives`."""
+        """Returns the derivatives of `step` at its arguments."""
         enter, forget, candidate, output = self._gates(inputs, projected)
         activated = tf.tanh(forget * state[1] + enter * candidate)
         return (
@@ -174,7 +154,7 @@ class LSTM:
     def backward(
         self, derivatives: Derivatives, gradients: State
     ) -> tuple[tf.Tensor, tf.Tensor, State]:
-        """See `Cell.backward`."""
+        """Returns gradients of `step`'s arguments, from those of the next state."""
         of_enter, of_forget, of_candidate, of_output, of_carry, forget = derivatives
         output, carry = gradients
         carry += output * of_carry

@@ -119,37 +119,6 @@ def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
 TORSOS: dict[str, Torso] = {"feed_forward": feed_forward, "nature": nature, "impala": impala}
 
 
-def _by_key(parts: Parts) -> Mapping[Any, Parts]:
-    """Returns the parts of a Dict or Tuple space by key or index; a single one has none."""
-    if isinstance(parts, tuple):
-        return dict(enumerate(parts))
-    return {} if parts is None or isinstance(parts, Part) else parts
-
-
-def find_torso(name: str) -> Torso:
-    """The torso that the setting `network` names.
-
-    A function of users raises UsageError if it fails or returns something else than features.
-
-    Raises:
-      UsageError: There is no such module or function.
-    """
-    if name in TORSOS:
-        return TORSOS[name]
-    torso: Torso = load_function(name, "network")
-
-    def checked_torso(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
-        place = f"network '{name}'"
-        features = call(torso, place, inputs, config)
-        got = getattr(features, "shape", type(features).__name__)
-        is_tensor = isinstance(features, keras.KerasTensor)
-        if not is_tensor or len(got) != 2 or got[1] is None:
-            raise UsageError(f"{place}: expected a Keras tensor of features [N, F], got {got}")
-        return features
-
-    return checked_torso
-
-
 def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> keras.Model:
     """Builds the torso that the setting `network` names.
 
@@ -163,8 +132,15 @@ def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> 
       UsageError: The network does not exist, does not fit the inputs, or has layers that can't be
         trained here; the message names them.
     """
-    place = f"network '{config.network}'"
-    features = find_torso(config.network)(NamedInputs(inputs, parts), config)
+    place, named = f"network '{config.network}'", NamedInputs(inputs, parts)
+    if config.network in TORSOS:
+        features = TORSOS[config.network](named, config)
+    else:
+        features = call(load_function(config.network, "network"), place, named, config)
+        got = getattr(features, "shape", type(features).__name__)
+        is_tensor = isinstance(features, keras.KerasTensor)
+        if not is_tensor or len(got) != 2 or got[1] is None:
+            raise UsageError(f"{place}: expected a Keras tensor of features [N, F], got {got}")
     for tensor in inputs.values():
         keras.layers.Identity()(tensor)  # Keras for Python 3.10 refuses an input without any use.
     model: keras.Model = call(functools.partial(keras.Model, name=name), place, inputs, features)
@@ -203,3 +179,10 @@ def _with_vector(
 def _orthogonal() -> keras.initializers.Initializer:
     """Gain sqrt(2), as in Huang et al., "The 37 Implementation Details of PPO" (2022), detail 2."""
     return keras.initializers.Orthogonal(math.sqrt(2))
+
+
+def _by_key(parts: Parts) -> Mapping[Any, Parts]:
+    """Returns the parts of a Dict or Tuple space by key or index; a single one has none."""
+    if isinstance(parts, tuple):
+        return dict(enumerate(parts))
+    return {} if parts is None or isinstance(parts, Part) else parts

@@ -9,9 +9,8 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from agents.graph.step import Rollout
-from agents.learning.masked import Mask, is_mask, masked, outcome_mask, steps_before
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
-from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.reduction import SINGLE_LEARNER, Mask, Reducer, is_mask, masked
 from agents.learning.returns import generalized_advantages, successor_values
 from agents.policies.actor_critic import States
 from agents.policies.inputs import CRITIC, NetworkInputs
@@ -115,7 +114,8 @@ class RolloutProcessor:
         convert = functools.partial(policy.inputs.convert, critic=True)
         observed = convert(rollout.observ)  # [T, B, ...]
         final_inputs, last_inputs = convert(rollout.final_observ), convert(last_observ)
-        done, valid = rollout.done, outcome_mask(rollout.restarted)  # [T, B]
+        done, restarted = rollout.done, rollout.restarted  # [T, B]
+        valid = ~restarted if is_mask(restarted) else ()  # [T, B]
         # Recurrent states before the rollout are known, so that no step needs a reset at its start.
         is_first = tf.concat([tf.zeros_like(done[:1]), done[:-1]], axis=0)  # [T, B]
 
@@ -149,8 +149,9 @@ class RolloutProcessor:
             next_value = successor_values(
                 value, final_value, last_value, rollout.terminated, rollout.truncated
             )  # [T, B]
-            # Cut before a step without an outcome, too: V(observ) of that step is the bootstrap.
-            cut = done | steps_before(rollout.restarted) if is_mask(valid) else done  # [T, B]
+            cut = done  # [T, B]
+            if is_mask(restarted):  # Also before such steps, whose V(observ) is the bootstrap.
+                cut |= tf.concat([restarted[1:], tf.zeros_like(restarted[:1])], axis=0)
             decay = config.discount, config.gae_lambda
             advantage = generalized_advantages(reward, value, next_value, cut, *decay)
             return value, masked(advantage, valid), value_states, last_states
@@ -172,7 +173,11 @@ class RolloutProcessor:
             is_first=(),
             inputs=inputs,
             old_log_prob=old_log_prob,
-            old_parameters=_per_step(parameters, done),
+            old_parameters=tuple(
+                # Some are [size], the same for all steps.
+                tf.broadcast_to(parameter, [*done.shape, parameter.shape[-1]])
+                for parameter in parameters
+            ),
             sample=sample,
             states={},
             **targets(value, advantage),
@@ -188,9 +193,8 @@ class RolloutProcessor:
         else:
             batch = to_elements(steps)
         if limits_kl(config):
-            start = network.parameters(batch.inputs, batch.states, batch.is_first)
-            start_policy = network.distribution(start, batch.inputs)
-            batch = batch._replace(start_log_prob=start_policy.log_prob(batch.sample))
+            policy_before, _ = network.evaluate(batch.inputs, batch.states, batch.is_first)
+            batch = batch._replace(start_log_prob=policy_before.log_prob(batch.sample))
         return batch, arrays, lambda: to_elements(targets(*estimate()[:2]), self._length)
 
     def reset_episode_state(self) -> None:
@@ -265,10 +269,3 @@ class RolloutProcessor:
             statistics = normalizer.statistics()
             arrays |= {f"statistics/{name}": statistics[name] for name in statistics}
         return arrays
-
-
-def _per_step(parameters: list[tf.Tensor], steps: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    """Parameters of distributions as [*steps.shape, size], also those [size] for all steps."""
-    return tuple(
-        tf.broadcast_to(parameter, [*steps.shape, parameter.shape[-1]]) for parameter in parameters
-    )

@@ -69,9 +69,8 @@ def multiply_kl_limits(config: Config, action_dimensions: int) -> Config:
       action_dimensions: Number of action dimensions.
     """
     factor = math.sqrt(action_dimensions)
-    limits: dict[str, float] = {}
-    if config.multiply_kl_stop:
-        limits |= {"kl_stop": config.kl_stop * factor, "multiply_kl_stop": False}
-    if config.multiply_kl_target:
-        limits |= {"kl_target": config.kl_target * factor, "multiply_kl_target": False}
+    limits = {
+        "kl_stop": config.kl_stop * (factor if config.multiply_kl_stop else 1),
+        "kl_target": config.kl_target * (factor if config.multiply_kl_target else 1),
+    }
     return config.model_copy(update=limits)

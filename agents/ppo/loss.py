@@ -1,4 +1,4 @@
-"""The loss that an update minimizes: policy loss, value loss, entropy bonus and penalties."""
+"""The loss that an update minimizes: policy loss, value loss, entropy bonus and KL penalty."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import math
 
 import tensorflow as tf
 
+from agents.distributions.distribution import Distribution
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import standardize
 from agents.learning.schedules import Constant, make_schedule
 from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
 from agents.ppo.batch import Batch
-from agents.ppo.penalties import KLPenalty
 from agents.settings.config import Config
 
 
 class Loss:
-    """Weighted sum of policy loss, value loss, entropy bonus and penalties.
+    """Weighted sum of policy loss, value loss, entropy bonus and an adaptive KL penalty.
+
+    The penalty is on the exact KL divergence from the policy that acted, see `objectives.kl_penalty`
+    and `objectives.adapted_penalty`. Its cutoff applies to the mean of a minibatch, which has no
+    whole episodes; batch-ppo applies it to each episode.
 
     Attributes:
       network: Evaluates minibatches.
@@ -38,9 +42,9 @@ class Loss:
         self.network, self.config, self._reducer = network, config, reducer
         self._clip_ratio = make_schedule(config.clip_ratio_schedule, config.clip_ratio)
         self._entropy_coef = make_schedule(config.entropy_coef_schedule, config.entropy_coef)
-        self._penalties: list[KLPenalty] = []
+        self._kl_penalty: tf.Variable | None = None
         if config.objective != "clip":
-            self._penalties.append(KLPenalty(network, config, reducer))
+            self._kl_penalty = tf.Variable(config.kl_init_penalty, trainable=False)
         if config.objective == "kl":
             self._clip_ratio = Constant(math.inf)
 
@@ -91,8 +95,10 @@ class Loss:
         entropy = tf.reduce_mean(policy.entropy())  # []
         entropy_bonus = self._entropy_coef.value(progress) * entropy
         loss = policy_loss + config.value_coef * value_loss - entropy_bonus
-        for penalty in self._penalties:
-            loss += penalty.loss(minibatch, policy)
+        if self._kl_penalty is not None:
+            penalty, kl = tf.convert_to_tensor(self._kl_penalty), self._kl(minibatch, policy)  # [M]
+            cutoff = config.kl_cutoff_factor * config.kl_target
+            loss += objectives.kl_penalty(kl, penalty, cutoff, config.kl_cutoff_coef)
         return loss, {
             "policy": policy_loss,
             "value": value_loss,
@@ -115,15 +121,20 @@ class Loss:
         return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
 
     def after_update(self, batch: Batch) -> dict[str, tf.Tensor]:
-        """Adapts the penalties to the finished update; returns their metrics by tag."""
-        metrics: dict[str, tf.Tensor] = {}
-        for penalty in self._penalties:
-            metrics |= penalty.after_update(batch)
-        return metrics
+        """Adapts the KL penalty to the finished update; returns its metrics by tag."""
+        if self._kl_penalty is None:
+            return {}
+        policy, _ = self.network.evaluate(batch.inputs, batch.states, batch.is_first)
+        kl = self._reducer.mean(tf.reduce_mean(self._kl(batch, policy)))
+        penalty = tf.convert_to_tensor(self._kl_penalty)
+        penalty = objectives.adapted_penalty(penalty, kl, self.config.kl_target)
+        self._kl_penalty.assign(penalty)
+        return {"losses/kl": kl, "schedule/kl_penalty": penalty}
 
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
-        variables: dict[str, tf.Variable] = {}
-        for penalty in self._penalties:
-            variables |= penalty.variables()
-        return variables
+        return {} if self._kl_penalty is None else {"kl_penalty": self._kl_penalty}
+
+    def _kl(self, batch: Batch, policy: Distribution) -> tf.Tensor:
+        """KL(old || new) in each state, [M]."""
+        return self.network.distribution(batch.old_parameters, batch.inputs).kl(policy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from agents.learning.masked import Mask, masked
+from agents.learning.reduction import Mask, masked
 
 
 def clipped_policy_loss(

@@ -91,7 +91,14 @@ class PPO(Algorithm):
         noise = self.policy.noise([config.rollout_length, self._num_envs])
         self._noise = tf.Variable(reducer.own(noise, axis=1), trainable=False)
         self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise[0])
-        self._samples = _variables(self._zero_samples())
+        observ = tf.nest.map_structure(tf.zeros_like, batch_env.observ)
+        sample, _, _ = self.policy.act(observ, deterministic=True)
+        self._samples = tf.nest.map_structure(
+            lambda leaf: tf.Variable(
+                tf.zeros([config.rollout_length, *leaf.shape], leaf.dtype), trainable=False
+            ),
+            sample,
+        )
         # The policy's recurrent state [B, U], now and before the rollout; and that of all learners.
         zero_states = self.policy.zero_states(batch_env.num_envs)
         self._states, self._start_states = _variables(zero_states), _variables(zero_states)
@@ -133,29 +140,21 @@ class PPO(Algorithm):
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
         """Chooses actions [B, ...] and stores the policy's samples, which are not clipped."""
-        if self._turn:
-            return self._perform_in_turn(self._turn, observ, deterministic)
-        step = tf.convert_to_tensor(self._step)  # []
+        turn, step = self._turn, tf.convert_to_tensor(self._step)  # []
         states = _tensors(self._states)
-        noise = tf.gather(self._noise, step)  # [B, K]
-        sample, action, states = self.policy.act(observ, deterministic, noise, states)
-        tf.nest.map_structure(
-            lambda stored, leaf: stored.scatter_update(tf.IndexedSlices(leaf, step)),
-            self._samples,
-            sample,
-        )
-        _assign(self._states, states)
-        self._step.assign_add(1)
-        return action
-
-    def _perform_in_turn(
-        self, turn: Turn, observ: NestedTensor, deterministic: bool
-    ) -> NestedTensor:
-        states = _tensors(self._states)
-        noise = turn.read(self._noise)  # [B, K]
+        noise = turn.read(self._noise) if turn else tf.gather(self._noise, step)  # [B, K]
         sample, action, next_states = self.policy.act(observ, deterministic, noise, states)
-        tf.nest.map_structure(turn.write, self._samples, sample)
-        _assign(self._states, turn.select(next_states, states))
+        if turn:
+            tf.nest.map_structure(turn.write, self._samples, sample)
+            next_states = turn.select(next_states, states)
+        else:
+            tf.nest.map_structure(
+                lambda stored, leaf: stored.scatter_update(tf.IndexedSlices(leaf, step)),
+                self._samples,
+                sample,
+            )
+            self._step.assign_add(1)
+        _assign(self._states, next_states)
         return action
 
     # Learning.
@@ -185,8 +184,8 @@ class PPO(Algorithm):
         arrays |= {f"weight_gradients/{name}": gradients[name] for name in gradients}
         if self._all_states is not self._states:
             _assign(self._all_states, self._reducer.gather(_tensors(self._states)))
-        inputs, final_inputs, last_inputs = (
-            self.policy.inputs.convert(observ, critic=True)
+        numbers, final_numbers, last_numbers = (
+            all_vectors(self.policy.inputs.convert(observ, critic=True))
             for observ in (rollout.observ, rollout.final_observ, last_observ)
         )
         nonfinite = find_nonfinite(
@@ -194,9 +193,9 @@ class PPO(Algorithm):
             done=rollout.done,
             sample=sample,
             loss=metrics["losses/policy"] + metrics["losses/value"],
-            observ=all_vectors(inputs),
-            final_observ=all_vectors(final_inputs),
-            last_observ=all_vectors(last_inputs),
+            observ=numbers,
+            final_observ=final_numbers,
+            last_observ=last_numbers,
             gradient=metrics["losses/gradient_norm"],
         )
         return Report(metrics, arrays, nonfinite)
@@ -212,12 +211,10 @@ class PPO(Algorithm):
             loss=self._loss.variables(),
             algorithm={"steps": self.steps},
         )
+        average = self._average.variables() if self._average else {}
         processor = self._processor.variables()
-        policies = {
-            **self.policy.variables(),
-            **(self._average.variables() if self._average else {}),
-        }
-        return {**policies, **processor, **learning, **self.acting_variables()}
+        policy = self.policy.variables()
+        return {**policy, **average, **processor, **learning, **self.acting_variables()}
 
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, correlated noise and recurrent state, see `Algorithm`."""
@@ -226,15 +223,6 @@ class PPO(Algorithm):
             noise=self._correlated_noise.variables(),
             policy_states={str(index): state for index, state in enumerate(states)},
             algorithm={"generator": self._generator.state},
-        )
-
-    def _zero_samples(self) -> NestedTensor:
-        """Zeros [T, B, ...] of the shapes and types of the policy's samples."""
-        observ = tf.nest.map_structure(tf.zeros_like, self._batch_env.observ)
-        example, _, _ = self.policy.act(observ, deterministic=True)
-        length = self._config.rollout_length
-        return tf.nest.map_structure(
-            lambda leaf: tf.zeros([length, *leaf.shape], leaf.dtype), example
         )
 
 

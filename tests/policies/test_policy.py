@@ -124,20 +124,6 @@ def test_a_recurrent_policy_returns_its_next_state():
     np.testing.assert_array_equal(again, first)
 
 
-def test_a_policy_takes_over_another_or_its_statistics():
-    trained, whole, statistics = make(seed=1), make(seed=2), make(seed=2)
-    trained.update_normalizers({"vector": tf.constant([[1.0, 5.0, 9.0], [3.0, 5.0, 8.0]])})
-    whole.assign(trained)
-    statistics.assign_statistics(trained)
-    observ = tf.constant([[2.0, 4.0, 7.0]])
-    expected = trained.preprocess(observ)["vector"]
-    for policy in (whole, statistics):
-        np.testing.assert_array_equal(policy.preprocess(observ)["vector"], expected)
-    actions = [one.act(observ, True)[1].numpy() for one in (trained, whole, statistics)]
-    np.testing.assert_array_equal(actions[1], actions[0])
-    assert (actions[2] != actions[0]).all()
-
-
 def test_variables_are_those_of_network_and_normalizer():
     policy = make()
     network = {f"network/{name}" for name in policy.network.variables()}

@@ -12,7 +12,7 @@ from agents.errors import UsageError
 from agents.policies.actor_critic import ActorCritic
 from agents.policies.inputs import Inputs
 from agents.policies.policy import Policy
-from agents.policies.torsos import TORSOS, find_torso
+from agents.policies.torsos import TORSOS
 from agents.settings.config import NETWORKS
 from agents.settings.config_file import load_config
 from agents.spaces import flatten, pack
@@ -310,7 +310,7 @@ def test_an_unknown_key_lists_those_that_exist(module, space, path, message):
 )
 def test_an_unknown_network_is_named(module, name, message):
     with pytest.raises(UsageError, match=message):
-        find_torso(name)
+        make({"vector": (3,)}, network=name)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from agents.distributions.categorical import Categorical
+from agents.distributions.gaussian import Gaussian
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.batch import Batch
@@ -12,44 +14,6 @@ from agents.ppo.update import Update
 from agents.settings.config_file import load_config
 
 N, M, EPOCHS = 24, 8, 3
-
-
-class Gaussian:
-    """Independent normal distributions."""
-
-    def __init__(self, mean, log_std):
-        self.mean, self.log_std = mean, log_std
-
-    def log_prob(self, sample):
-        standard = (sample - self.mean) / tf.exp(self.log_std)
-        return -tf.reduce_sum(standard**2 / 2 + self.log_std + np.log(2 * np.pi) / 2, axis=-1)
-
-    def entropy(self):
-        return tf.reduce_sum(
-            self.log_std + tf.zeros_like(self.mean) + np.log(2 * np.pi * np.e) / 2, axis=-1
-        )
-
-    def kl(self, other):
-        squares = tf.exp(2 * self.log_std) + (self.mean - other.mean) ** 2
-        return tf.reduce_sum(
-            other.log_std - self.log_std + squares / 2 / tf.exp(2 * other.log_std) - 0.5, axis=-1
-        )
-
-
-class Categorical:
-    """One of some actions."""
-
-    def __init__(self, logits):
-        self.log_probs = tf.nn.log_softmax(logits)
-
-    def log_prob(self, sample):
-        return tf.gather(self.log_probs, sample, batch_dims=1)
-
-    def entropy(self):
-        return -tf.reduce_sum(tf.exp(self.log_probs) * self.log_probs, axis=-1)
-
-    def kl(self, other):
-        return tf.reduce_sum(tf.exp(self.log_probs) * (self.log_probs - other.log_probs), axis=-1)
 
 
 class LinearNetwork:
@@ -125,7 +89,9 @@ class Learner:
       minibatches: Indices [epochs, N] that take the place of the shuffled ones.
     """
 
-    def __init__(self, weights, arrays, reducer=SINGLE_LEARNER, jit_compile=False, **settings):
+    def __init__(
+        self, weights, arrays, reducer=SINGLE_LEARNER, jit_compile=False, compiles=True, **settings
+    ):
         """Creates the parts; `run` is a graph, or eager for `jit_compile=None`."""
         size = len(arrays["advantage"])
         minibatch_size = M * size // N
@@ -143,6 +109,8 @@ class Learner:
             minibatch_size,
             KLStop(self.config.kl_stop, self.config.kl_stop_after),
             reducer,
+            compiles=compiles,
+            reduces_weights=self.config.reduce_every == "epoch",
         )
         self.minibatches = np.stack(
             [np.random.default_rng(i).permutation(size) for i in range(self.config.epochs)]

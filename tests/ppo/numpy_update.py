@@ -22,6 +22,7 @@ class NumpyUpdate:
     def policy(self, weights, rows):
         """Mean and log standard deviation of a Gaussian, or log-probabilities of actions."""
         outputs = self.batch["inputs"][rows] @ weights["policy/kernel"]
+        outputs = outputs + weights.get("policy/bias", 0.0)
         if "policy/log_std" in weights:
             return outputs, weights["policy/log_std"]
         return (outputs - np.log(np.exp(outputs).sum(axis=1, keepdims=True)),)

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tests.ppo.linear_learner import EPOCHS, Learner, M, N, make_problem
 from tests.ppo.numpy_update import NumpyUpdate
 
-START = tf.constant(0.0)
+SGD = {"optimizer": "sgd", "learning_rate": 0.1}
 VARIANTS = {
     "clip": {},
     "clip, everything at once": {
@@ -41,17 +41,8 @@ VARIANTS = {
         "kl_cutoff_coef": 100.0,
         "learning_rate": 0.03,
     },
-    "sgd": {
-        "optimizer": "sgd",
-        "learning_rate": 0.1,
-        "sgd_momentum": 0.8,
-        "max_gradient_norm": 0.4,
-    },
-    "sgd without momentum, separate": {
-        "optimizer": "sgd",
-        "sgd_momentum": 0.0,
-        "critic_learning_rate": 0.1,
-    },
+    "sgd": {**SGD, "sgd_momentum": 0.8, "max_gradient_norm": 0.4},
+    "sgd without momentum, separate": {**SGD, "sgd_momentum": 0.0, "critic_learning_rate": 0.1},
     "separate": {"critic_learning_rate": 0.03, "max_gradient_norm": 0.3},
     "stop before a minibatch": {
         "kl_stop": 0.1,
@@ -91,33 +82,11 @@ def test_two_updates_equal_plain_numpy(settings):
         if config.objective != "clip":
             np.testing.assert_allclose(metrics["losses/kl"], expected["kl"], rtol=1e-4)
             np.testing.assert_allclose(metrics["schedule/kl_penalty"], reference.penalty, rtol=1e-6)
+            [penalty] = learner.loss.variables().values()  # Of checkpoints.
+            np.testing.assert_allclose(penalty, reference.penalty, rtol=1e-6)
         factor = 1 - progress if config.learning_rate_schedule == "linear" else 1.0
         np.testing.assert_allclose(
             metrics["schedule/learning_rate"], reference.rate * factor, rtol=1e-5
-        )
-
-
-def test_a_stopped_update_is_the_same_when_compiled():
-    weights, arrays = make_problem()
-    settings = {
-        "objective": "clip_kl",
-        "kl_target": 0.1,
-        "kl_init_penalty": 0.1,
-        "kl_cutoff_coef": 0.0,
-        "kl_stop": 0.05,
-        "learning_rate": 0.05,
-        "learning_rate_schedule": "kl",
-    }
-    learners = [Learner(weights, arrays, jit_compile=jit, **settings) for jit in (False, True)]
-    metrics = [learner.run(0.5) for learner in learners]
-    assert 0 < metrics[0]["losses/epochs"] < EPOCHS
-    for tag in metrics[0]:
-        np.testing.assert_allclose(
-            metrics[0][tag], metrics[1][tag], rtol=1e-4, atol=1e-6, err_msg=tag
-        )
-    for name in weights:
-        np.testing.assert_allclose(
-            *(learner.network.weights[name] for learner in learners), atol=1e-6
         )
 
 
@@ -149,6 +118,19 @@ def test_nan_is_not_taken_for_a_small_divergence(after):
     assert np.isnan(metrics["losses/policy"])
 
 
+@pytest.mark.parametrize(("kl_target", "factor"), [(1e-4, 1.5), (None, 1.0), (10.0, 1 / 1.5)])
+def test_the_penalty_follows_the_divergence_of_the_whole_batch(kl_target, factor):
+    weights, arrays = make_problem()
+    penalized = {"objective": "kl", "kl_init_penalty": 4.0}
+    reference = NumpyUpdate(Learner(weights, arrays).config, weights, arrays)
+    kl = reference.kl(reference.policy(weights, np.arange(N)), np.arange(N))
+    learner = Learner(weights, arrays, kl_target=kl_target or float(kl), **penalized)
+    for update in (1, 2):
+        metrics = learner.loss.after_update(learner.batch)
+        np.testing.assert_allclose(metrics["schedule/kl_penalty"], 4 * factor**update, rtol=1e-6)
+        np.testing.assert_allclose(metrics["losses/kl"], kl, rtol=1e-5)
+
+
 def test_the_clipped_objective_needs_no_old_parameters():
     weights, arrays = make_problem()
     learner = Learner(weights, {**arrays, "old_parameters": ()})
@@ -157,50 +139,14 @@ def test_the_clipped_objective_needs_no_old_parameters():
     assert set(learner.run()) == {"schedule/learning_rate", *(f"losses/{name}" for name in names)}
 
 
-def test_a_loss_equals_plain_numpy():
-    weights, arrays = make_problem()
-    learner = Learner(weights, arrays, entropy_coef=0.05, value_clip=0.2)
-    advantage = learner.loss.advantages(learner.batch, tf.range(N)[None])[0]
-    batch = learner.batch._replace(advantage=advantage)
-    loss, metrics = learner.loss.compute(batch, START)
-    expected, numbers = NumpyUpdate(learner.config, weights, arrays).loss(weights, np.arange(N), 0)
-    np.testing.assert_allclose(loss, expected, rtol=1e-5)
-    assert tuple(metrics) == tuple(numbers) == learner.loss.scalars
-    for name, number in numbers.items():
-        np.testing.assert_allclose(metrics[name], number, rtol=1e-4, atol=1e-6)
-
-
-def test_a_checkpoint_holds_the_coefficients_of_penalties():
-    weights, arrays = make_problem()
-    learner = Learner(weights, arrays, objective="kl", kl_init_penalty=3.0)
-    assert {name: float(value) for name, value in learner.loss.variables().items()} == {
-        "kl_penalty": 3.0
-    }
-
-
-def test_advantages_are_standardized_in_each_minibatch_as_configured():
-    weights, arrays = make_problem()
-    normalized, plain = (
-        Learner(weights, arrays, normalize_advantages=normalize) for normalize in (True, False)
-    )
-    minibatches = np.random.default_rng(0).permutation(N).reshape(3, M)
-    expected = arrays["advantage"][minibatches]  # [minibatches, M]
-    got = plain.loss.advantages(plain.batch, tf.constant(minibatches))
-    np.testing.assert_array_equal(got, expected.astype(np.float32))
-    expected -= expected.mean(axis=1, keepdims=True)
-    expected /= expected.std(axis=1, keepdims=True)
-    got = normalized.loss.advantages(normalized.batch, tf.constant(minibatches))
-    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6)
-
-
 def test_elements_may_be_sequences():
     weights, arrays = make_problem()
-    learner = Learner(weights, arrays, objective="clip_kl")
-    flat, flat_metrics = learner.loss.compute(learner.batch, START)
+    learner, start = Learner(weights, arrays, objective="clip_kl"), tf.constant(0.0)
+    flat, flat_metrics = learner.loss.compute(learner.batch, start)
     folded = tf.nest.map_structure(
         lambda tensor: tf.reshape(tensor, [4, 6, *tensor.shape[1:]]), learner.batch
     )
-    total, metrics = learner.loss.compute(folded, START)
+    total, metrics = learner.loss.compute(folded, start)
     np.testing.assert_allclose(total, flat, rtol=1e-5)
     for name, value in flat_metrics.items():
         np.testing.assert_allclose(metrics[name], value, rtol=1e-5)
@@ -212,15 +158,73 @@ def test_elements_may_be_sequences():
     np.testing.assert_allclose(tf.reshape(sequences, [2, 12]), flat_steps, rtol=1e-4, atol=1e-6)
 
 
-def test_steps_without_an_outcome_have_no_advantage():
+# Compiled, with targets that stay and with targets of each epoch.
+
+
+def recompute(learner):
+    """Targets that depend on the value function, as those of a rollout do."""
+    weights, batch = learner.network.weights, learner.batch
+    value = tf.linalg.matvec(batch.inputs["vector"], weights["value/kernel"])
+    value += weights["value/bias"]
+    advantage, target = batch.advantage - 0.3 * value, batch.target + 0.1 * value
+    return {"advantage": advantage, "target": target, "value": value}
+
+
+def test_a_stopped_update_is_the_same_when_compiled():
     weights, arrays = make_problem()
-    learner = Learner(weights, arrays)
-    valid = np.random.default_rng(1).random(N) < 0.7
-    batch = learner.batch._replace(valid=tf.constant(valid))
-    minibatches = np.arange(N).reshape(3, M)
-    got = learner.loss.advantages(batch, tf.constant(minibatches)).numpy()
-    for rows, standardized in zip(minibatches, got, strict=True):
-        part = arrays["advantage"][rows][valid[rows]]
-        expected = (part - part.mean()) / part.std()
-        np.testing.assert_allclose(standardized[valid[rows]], expected, rtol=1e-4, atol=1e-6)
-        assert not standardized[~valid[rows]].any()
+    settings = {
+        "objective": "clip_kl",
+        "kl_target": 0.1,
+        "kl_init_penalty": 0.1,
+        "kl_cutoff_coef": 0.0,
+        "kl_stop": 0.05,
+        "learning_rate": 0.05,
+        "learning_rate_schedule": "kl",
+    }
+    learners = [Learner(weights, arrays, jit_compile=jit, **settings) for jit in (False, True)]
+    metrics = [learner.run(0.5) for learner in learners]
+    assert 0 < metrics[0]["losses/epochs"] < EPOCHS
+    for tag in metrics[0]:
+        np.testing.assert_allclose(
+            metrics[0][tag], metrics[1][tag], rtol=1e-4, atol=1e-6, err_msg=tag
+        )
+    for name in weights:
+        np.testing.assert_allclose(
+            *(learner.network.weights[name] for learner in learners), atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("jit_compile", "settings"), [(False, {}), (True, {"value_clip": 0.1, "kl_stop": 100})]
+)
+def test_every_epoch_has_targets_of_its_own(jit_compile, settings):
+    problem = make_problem()
+    learner = Learner(*problem, **settings)
+    metrics, gradients = tf.function(
+        lambda: learner.update.run(learner.batch, tf.constant(0.0), lambda: recompute(learner)),
+        autograph=False,
+        jit_compile=jit_compile,
+    )()
+    # Updates of one epoch each, with an optimizer that continues.
+    expected = Learner(*problem, epochs=1, **settings)
+    minibatches, batch = learner.minibatches.reshape(EPOCHS, -1, 8), expected.batch
+    errors = []
+    for epoch in range(EPOCHS):
+        # Those of the batch in the first epoch.
+        current = batch._replace(**recompute(expected)) if epoch else batch
+        expected.update.shuffle = lambda _, epoch=epoch: tf.constant(minibatches[epoch], tf.int32)
+        report, last = expected.update.run(current, tf.constant(0.0))
+        errors.append(float(report["losses/value"]))
+    for name, weight in expected.network.weights.items():
+        np.testing.assert_allclose(learner.network.weights[name], weight, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(gradients[name], last[name], rtol=1e-3, atol=1e-5)
+    assert float(metrics["losses/epochs"]) == EPOCHS
+    assert float(metrics["losses/value"]) == pytest.approx(np.mean(errors), rel=1e-4)
+
+
+def test_an_update_with_targets_of_each_epoch_stops_in_any_epoch():
+    learner = Learner(*make_problem(), kl_stop=1e-6, kl_stop_after="epoch")
+    metrics, last = learner.update.run(learner.batch, tf.constant(0.0), lambda: recompute(learner))
+    assert float(metrics["losses/epochs"]) == 1
+    # An epoch more without any minibatch would leave zeros.
+    assert all(np.any(gradient) for gradient in last.values())
