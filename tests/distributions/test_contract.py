@@ -1,13 +1,10 @@
 """What every kind of distribution keeps, compared with SciPy where it has it."""
 
-import inspect
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.distributions.distribution import Distribution
-from agents.distributions.parametric_distribution import Parameter, ParametricDistribution
 from agents.spaces import leaf_spaces
 from tests.distributions import references
 from tests.distributions.cases import (
@@ -20,32 +17,6 @@ from tests.distributions.cases import (
 
 every_batch_shape = pytest.mark.parametrize("batch_shape", [[5], [3, 4]], ids=str)
 NUM_SAMPLES = 40_000
-
-
-def signatures(kind, protocol):
-    """The arguments of the methods of a protocol, in a class and in the protocol."""
-    names = [name for name, method in vars(protocol).items() if inspect.isfunction(method)]
-    names = [name for name in names if not name.startswith("_")]
-    assert len(names) >= 3
-    return [
-        [list(inspect.signature(getattr(one, name)).parameters) for name in names]
-        for one in (kind, protocol)
-    ]
-
-
-@every_case
-def test_classes_have_the_methods_and_attributes_of_the_protocols(case):
-    parametric = case.make()
-    assert type(parametric) is case.kind
-    zeros = [tf.zeros([1, one.size]) for one in parametric.parameters]
-    distribution = parametric.distribution(zeros)
-    for kind, protocol in ((case.kind, ParametricDistribution), (type(distribution), Distribution)):
-        ours, expected = signatures(kind, protocol)
-        assert ours == expected
-    assert isinstance(parametric.parameters, tuple)
-    assert all(isinstance(one, Parameter) and one.size > 0 for one in parametric.parameters)
-    assert len({one.name for one in parametric.parameters}) == len(parametric.parameters)
-    assert parametric.noise_size > 0 and parametric.mask_size >= 0
 
 
 @every_case
@@ -79,52 +50,6 @@ def test_shapes_and_types(case, batch_shape):
             assert case.space.contains(
                 tf.nest.map_structure(lambda leaf, row=row: leaf.numpy()[row], action)
             )
-
-
-@every_case
-def test_noise_and_samples_depend_on_the_generator_only(case):
-    parametric = case.make()
-    noise, same, other = (noise_of(parametric, [50], seed) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(noise, same)
-    assert np.all(noise != other)
-    distribution = parametric.distribution(
-        [tf.zeros([50, parameter.size]) for parameter in parametric.parameters]
-    )
-    samples = (tf.nest.flatten(distribution.sample(one)) for one in (noise, same, other))
-    for first, second, different in zip(*samples, strict=True):
-        np.testing.assert_array_equal(first, second)
-        assert np.any(first != different)
-
-
-@every_case
-@pytest.mark.parametrize("masked", [False, True])
-def test_divergence_is_zero_from_itself_and_positive_otherwise(case, masked):
-    parametric, generator = case.make(), np.random.default_rng(0)
-    mask = random_mask(parametric, [50], generator) if masked else None
-    distribution, other = (
-        parametric.distribution(random_parameters(parametric, [50], generator), mask)
-        for _ in range(2)
-    )
-    np.testing.assert_allclose(distribution.kl(distribution), np.zeros(50), atol=1e-6)
-    divergence = distribution.kl(other).numpy()
-    assert np.isfinite(divergence).all() and divergence.min() > -1e-6 and divergence.max() > 0.1
-
-
-@every_case
-def test_rows_are_independent_of_each_other(case):
-    parametric = case.make()
-    parameters = random_parameters(parametric, [5], np.random.default_rng(0))
-    noise = noise_of(parametric, [5])
-    part = [
-        tensor if parameter.independent else tensor[2:4]
-        for tensor, parameter in zip(parameters, parametric.parameters, strict=True)
-    ]
-    whole, rows = parametric.distribution(parameters), parametric.distribution(part)
-    sample, sample_of_rows = whole.sample(noise), rows.sample(noise[2:4])
-    pairs = [*zip(tf.nest.flatten(sample), tf.nest.flatten(sample_of_rows), strict=True)]
-    pairs += [(whole.log_prob(sample), rows.log_prob(sample_of_rows))]
-    for one, other in [*pairs, (whole.entropy(), rows.entropy())]:
-        np.testing.assert_allclose(one[2:4], other, rtol=1e-5, atol=1e-6)
 
 
 @every_case

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.distributions.gaussian import Gaussian, ParametricGaussian
-from agents.distributions.parametric_distribution import Parameter
 from tests.distributions.references import gradients
 
 
@@ -35,20 +34,6 @@ def test_divergence_of_nearly_equal_distributions_is_precise():
     np.testing.assert_array_equal(near.kl(near), 0)
     slopes = gradients(lambda *both: equal.kl(Gaussian(*both)), equal.mean, equal.log_std)
     np.testing.assert_array_equal(slopes, 0)
-
-
-def test_parameters_are_those_of_the_space_and_the_settings():
-    box = spaces.Box(-1, 1, (2, 3))
-    shared, dependent = (
-        ParametricGaussian(box, -0.5),
-        ParametricGaussian(box, -0.5, state_dependent_std=True),
-    )
-    assert shared.parameters == (
-        Parameter("mean", 6),
-        Parameter("log_std", 6, -0.5, independent=True),
-    )
-    assert dependent.parameters == (Parameter("mean", 6), Parameter("log_std", 6, -0.5))
-    assert shared.noise_size == 6 and shared.mask_size == 0
 
 
 def test_actions_are_clipped_for_the_environment():

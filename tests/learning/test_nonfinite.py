@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from agents.learning.nonfinite import describe, find_nonfinite, first_nonfinite, nonfinite_of_all
-from agents.learning.reduction import SINGLE_LEARNER
 from tests.tensor_toys import LearnerGroup
 
 T, B, O = 4, 3, 2  # noqa: E741 - The letters of shapes.
@@ -83,13 +82,6 @@ def test_observations_after_the_rollout_are_a_further_step():
     assert find(rollout)["observ"] == (-np.inf, T * B + 1)
 
 
-def test_observations_without_numbers_are_not_monitored():
-    rollout = make_rollout()
-    for name in ("observ", "final_observ", "last_observ"):
-        del rollout[name]
-    assert set(find(rollout)) == {"reward", "action", "loss", "gradient"}
-
-
 SHAPES = st.sampled_from([(1, 1), (3, 2), (3, 2, 4), (2, 1, 2, 3)])
 NUMBERS = st.sampled_from([0.0, -7.5, 1e38, np.nan, np.inf, -np.inf])
 
@@ -145,13 +137,6 @@ def test_the_first_learner_that_found_a_number_names_it(reward):
         assert not np.isfinite(number)
 
 
-def test_the_index_is_one_in_the_environments_of_all():
-    reward = np.zeros([4, 3, 2], np.float32)  # [T, learners, B]
-    reward[2, 1, 1], reward[0, 2, 0] = np.inf, np.nan
-    # Learner 1 comes first, though learner 2's step was earlier.
-    assert find_of_all(reward) == [(np.inf, 2 * 6 + 1 * 2 + 1)] * 3
-
-
 def test_names_are_joined_one_by_one():
     group = LearnerGroup()
     numbers = [
@@ -168,11 +153,6 @@ def test_names_are_joined_one_by_one():
         reward, observ = one["reward"], one["observ"]
         assert (float(reward[0]), int(reward[1])) == (np.inf, 2)  # Step 0, environment 2 of 4.
         assert (float(observ[0]), int(observ[1])) == (-np.inf, 5)  # Step 1, environment 1.
-
-
-def test_a_single_learner_keeps_what_it_found():
-    found = {"loss": (tf.constant(1.0), tf.constant(-1))}
-    assert nonfinite_of_all(found, SINGLE_LEARNER, 2) is found
 
 
 @pytest.mark.parametrize("value", [1e200, -1e39])

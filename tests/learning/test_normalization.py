@@ -47,10 +47,6 @@ def test_moments_still_change_after_very_many_vectors():
     np.testing.assert_allclose(moments.mean, 100 / (1e9 + 100), rtol=1e-9)
 
 
-def test_the_variance_is_one_without_data():
-    np.testing.assert_array_equal(RunningMoments(2).variance(), [1, 1])
-
-
 @given(st.lists(st.booleans(), min_size=2, max_size=6))
 @settings(max_examples=25, deadline=None)
 def test_moments_are_those_of_the_valid_vectors(valid):
@@ -145,14 +141,6 @@ def test_values_are_normalized_and_denormalized():
     np.testing.assert_allclose(normalizer.statistics()["value_std"], [std], rtol=1e-6)
 
 
-def test_equal_values_are_normalized_to_zero():
-    normalizer = ValueNormalizer()
-    values = tf.fill([4, 3], 7.0)
-    normalizer.update(values)
-    np.testing.assert_array_equal(normalizer.normalize(values), np.zeros([4, 3]))
-    np.testing.assert_array_equal(normalizer.denormalize(tf.zeros([2])), [7, 7])
-
-
 def test_disabled_normalizers_change_nothing_and_have_no_state():
     observ = ObservNormalizer(1, clip=1.0, enabled=False)
     reward = RewardNormalizer(1, 0.9, clip=1.0, enabled=False)
@@ -176,22 +164,6 @@ def assert_equal_state(*normalizers):
     for name in states[0]:
         for state in states[1:]:
             np.testing.assert_allclose(state[name], states[0][name], rtol=1e-9, atol=1e-9)
-
-
-def test_moments_of_two_learners_are_numpys_of_the_whole():
-    data = np.random.default_rng(0).normal([3, -70], [2, 9], size=[3, 2, 5, 2])
-    group = LearnerGroup()
-    learners, (first, second) = [RunningMoments(2) for _ in range(2)], group.reducers
-    for halves in data:  # Of the batch of each learner, [5, 2].
-        group.run(
-            lambda: learners[0].update(tf.constant(halves[0]), (), first),  # noqa: B023 - Called here.
-            lambda: learners[1].update(tf.constant(halves[1]), (), second),  # noqa: B023
-        )
-    whole = data.reshape(-1, 2)
-    for moments in learners:
-        assert float(moments.count) == len(whole)
-        np.testing.assert_allclose(moments.mean, whole.mean(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(moments.variance(), whole.var(axis=0), rtol=1e-12)
 
 
 def test_normalizers_of_two_learners_equal_those_of_one():

@@ -111,8 +111,9 @@ def test_slots_are_named_after_the_variables_they_belong_to():
 
 
 @pytest.mark.parametrize("change", ["by kind", "one too many", "one too few"])
-def test_slots_in_another_order_are_numbered(change):
-    trained, adam = built(keras.optimizers.Adam(), [2], [3])
+@pytest.mark.parametrize("size", [2, 3])  # Equal shapes do not tell slots apart.
+def test_slots_in_another_order_are_numbered(change, size):
+    trained, adam = built(keras.optimizers.Adam(), [2], [size])
     counters, slots = adam.variables[:2], adam.variables[2:]
     slots = {
         "by kind": [slots[0], slots[2], slots[1], slots[3]],
@@ -124,19 +125,6 @@ def test_slots_in_another_order_are_numbered(change):
     assert set(state) == {"iteration", "learning_rate"} | numbered
     for index, slot in enumerate(slots):
         assert state[f"slot_{index}"] is slot.value
-
-
-def test_slots_of_equal_names_are_numbered():
-    trained, adam = built(keras.optimizers.Adam(), [2], [2])
-    counters, slots = adam.variables[:2], adam.variables[2:]
-    by_kind = [slots[0], slots[2], slots[1], slots[3]]  # Shapes do not tell these apart.
-    state = named_state([*counters, *by_kind], trained)
-    assert {f"slot_{index}" for index in range(4)} < set(state)
-
-
-def test_an_optimizer_without_slots_has_its_counters():
-    trained, sgd = built(keras.optimizers.SGD(momentum=0.0), [2])
-    assert set(named_state(sgd.variables, trained)) == {"iteration", "learning_rate"}
 
 
 # Adam as in PyTorch.
@@ -194,12 +182,6 @@ def test_weights_are_those_of_pytorch():
     ours = weights_after(TorchAdam(RATE, epsilon=EPSILON))
     for weights, parameter in zip(ours, parameters, strict=True):
         np.testing.assert_allclose(weights, parameter.detach().numpy(), atol=1e-6)
-
-
-def test_weights_are_not_those_of_keras():
-    ours = weights_after(TorchAdam(RATE, epsilon=EPSILON))
-    other = weights_after(keras.optimizers.Adam(RATE, epsilon=EPSILON))
-    assert max(np.abs(one - two).max() for one, two in zip(ours, other, strict=True)) > 1e-3
 
 
 @pytest.mark.parametrize("preset", ["cleanrl_continuous", "cleanrl_atari", "sb3", "skrl"])

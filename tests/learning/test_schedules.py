@@ -1,10 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from agents.learning.schedules import EpochMean, KLAdaptive, make_schedule
+from agents.learning.schedules import KLAdaptive, make_schedule
 
 
 @pytest.mark.parametrize(
@@ -63,16 +61,3 @@ def test_the_rate_changes_at_the_end_of_an_epoch_and_checkpoints_hold_it():
     np.testing.assert_allclose(rate, 1e-3)
     rate.assign(0.005)
     np.testing.assert_allclose(schedule.value(tf.constant(0.9)), 0.005)
-
-
-NUMBERS = st.floats(0, 100, width=32, allow_subnormal=False)
-
-
-@given(st.lists(st.lists(NUMBERS, min_size=1, max_size=4), max_size=4))
-@settings(max_examples=30, deadline=None)
-def test_means_restart_with_every_epoch(epochs):
-    mean = EpochMean()
-    for epoch in epochs:
-        for index, number in enumerate(epoch):
-            so_far = mean.update(tf.constant(number), tf.constant(index == len(epoch) - 1))
-            np.testing.assert_allclose(so_far, np.mean(epoch[: index + 1]), rtol=1e-5, atol=1e-6)

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from agents.distributions.factory import make_action_distribution
 from agents.errors import UsageError
-from agents.policies.actor_critic import ActorCritic, Branch, equal_part, swap_first_axes
+from agents.policies.actor_critic import ActorCritic, Branch
 from agents.policies.inputs import Inputs
 from agents.settings.config_file import load_config
 
@@ -104,16 +104,6 @@ def test_the_seed_leaves_pythons_random_numbers_as_they_were():
     assert random.random() == expected
 
 
-def test_without_hidden_layers_it_is_linear():
-    network = make(BOX, spaces.Discrete(3), layers=())
-    weights = weights_of(network)
-    assert set(weights) == {
-        f"{name}/output/{kind}" for name in ("policy", "value") for kind in ("kernel", "bias")
-    }
-    value = network.value({"vector": tf.eye(2)}, {})
-    np.testing.assert_allclose(value, weights["value/output/kernel"][:, 0], rtol=1e-6)
-
-
 def test_a_shared_torso_learns_from_both_losses():
     network = make(shared_torso=True, layers=(4,))
     with tf.GradientTape() as tape:
@@ -165,14 +155,6 @@ def test_a_recurrent_network_computes_sequences_as_it_computes_steps(shared):
     assert_close(policy.mode(), tf.transpose(modes, [1, 0, 2]))
 
 
-def test_the_step_of_a_policy_leaves_the_state_of_the_value_function():
-    network = make(**RECURRENT)
-    states = {name: (tf.ones([2, 5]),) for name in network.zero_states(2)}
-    _, after = network.policy(vectors(2, 3), states)
-    assert after["value"] is states["value"]
-    assert np.abs(after["policy"][0] - states["policy"][0]).max() > 0
-
-
 def test_only_hidden_layers_compute_in_bfloat16():
     plain, mixed = (
         make(precision=precision, layers=(64,)) for precision in ("float32", "bfloat16")
@@ -206,74 +188,11 @@ def test_masked_actions_have_no_probability():
         np.testing.assert_allclose(np.exp(log_probs[0]) + np.exp(log_probs[2]), 1, rtol=1e-6)
 
 
-def test_networks_that_convolve_say_so():
-    assert not make().convolves
-    assert make(spaces.Box(0, 255, (36, 36, 1), np.uint8), network="nature").convolves
-
-
 # One branch.
 
 
 def make_branch(shapes=VECTOR, name="policy", **settings):
     return Branch(name, shapes, load_config("default", **settings))
-
-
-def test_features_of_steps_equal_plain_numpy():
-    branch = make_branch(layers=(5, 4))
-    inputs = vectors(7, 3)
-    features, state = branch.step(inputs, ())
-    expected = inputs["vector"].numpy()
-    for name in ("hidden_0", "hidden_1"):
-        kernel, bias = branch.layers[name].get_weights()
-        expected = np.tanh(expected @ kernel + bias)
-    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
-    assert (state, branch.size, branch.memory, branch.name) == ((), 4, None, "policy")
-
-
-def test_features_of_sequences_are_those_of_their_steps():
-    branch = make_branch(layers=(5, 4))
-    inputs = vectors(6, 2, 3)  # [L, N, O]
-    features, states = branch.unroll(inputs, (), tf.zeros([6, 2], tf.bool))
-    assert (features.shape, states) == ([6, 2, 4], ())
-    for step in range(6):
-        expected, _ = branch.step({"vector": inputs["vector"][step]}, ())
-        np.testing.assert_allclose(features[step], expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["gru", "lstm"])
-def test_a_recurrent_cell_follows_the_torso(kind):
-    branch = make_branch(layers=(4,), recurrent=kind, recurrent_units=5)
-    assert branch.size == 5
-    assert list(branch.layers) == ["hidden_0", kind]
-    assert branch.layers[kind] is branch.memory.cell
-    inputs, start = vectors(2, 3), branch.memory.zero_state(2)
-    kernel, bias = branch.layers["hidden_0"].get_weights()
-    torso = tf.tanh(inputs["vector"] @ kernel + bias)  # [N, F]
-    for actual, expected in zip(
-        tf.nest.flatten(branch.step(inputs, start)),
-        tf.nest.flatten(branch.memory.step(torso, start)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
-    sequence = {"vector": inputs["vector"][None]}  # [1, N, O]
-    features, states = branch.unroll(sequence, start, tf.zeros([1, 2], tf.bool))
-    np.testing.assert_allclose(features[0], branch.step(inputs, start)[0], rtol=1e-5, atol=1e-6)
-    assert [state.shape for state in states] == [[1, 2, 5]] * (2 if kind == "lstm" else 1)
-
-
-def test_names_of_layers_do_not_depend_on_the_process():
-    settings = {"network": "impala", "layers": (4,)}
-    names = [list(make_branch({"image_0": (8, 8, 1)}, **settings).layers) for _ in range(2)]
-    assert names[0] == names[1]
-    assert len(set(names[0])) == len(names[0]) == 16
-    assert names[0][:2] == ["conv2d", "conv2d_1"] and names[0][-1] == "hidden_0"
-
-
-def test_inputs_without_a_shape_are_ignored():
-    branch = make_branch(layers=(4,))
-    inputs = vectors(2, 3)
-    masked = {**inputs, "action_mask": tf.ones([2, 3], tf.bool)}
-    np.testing.assert_array_equal(branch.step(masked, ())[0], branch.step(inputs, ())[0])
 
 
 def test_only_the_torso_computes_in_bfloat16():
@@ -291,12 +210,6 @@ def test_a_network_that_does_not_fit_raises_and_leaves_keras_as_it_was():
     with pytest.raises(UsageError, match="too small for nature"):
         make_branch({"image_0": (7, 7, 3)}, network="nature", precision="bfloat16")
     assert keras.config.dtype_policy() is before
-
-
-def test_first_axes_are_swapped():
-    values = np.arange(24).reshape(2, 3, 4)
-    np.testing.assert_array_equal(swap_first_axes(tf.constant(values)), values.swapaxes(0, 1))
-    np.testing.assert_array_equal(swap_first_axes(tf.constant(values[..., 0])), values[..., 0].T)
 
 
 def test_many_images_pass_through_in_parts(monkeypatch):
@@ -318,10 +231,3 @@ def test_many_images_pass_through_in_parts(monkeypatch):
     parts, _ = tf.function(lambda: network.unroll(inputs, (), is_first))()
     np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
     assert sizes == [{"image_0": 6, "vector": 6}]  # Of 30 elements, in a loop that is traced once.
-
-
-@pytest.mark.parametrize(
-    "number, limit, part", [(30, 7, 6), (30, 5, 5), (30, 30, 30), (30, 99, 30), (31, 7, 1)]
-)
-def test_parts_are_equal(number, limit, part):
-    assert equal_part(number, limit) == part

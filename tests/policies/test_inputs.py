@@ -111,6 +111,8 @@ def test_images_are_inputs_of_their_own_with_channels_last(shape, expected):
     )
     inputs = Inputs(space, keep_images=True)
     assert inputs.shapes == {"vector": (2,), "image_0": expected}
+    assert Inputs(space["camera"], keep_images=True).shapes == {"image_0": expected}
+    assert Inputs(space["camera"]).shapes == {"vector": (np.prod(shape),)}
     images = np.arange(2 * 5 * np.prod(shape)).reshape(2, 5, *shape).astype(np.uint8)
     converted = inputs.convert({"camera": tf.constant(images), "speed": tf.ones([2, 5, 2])})
     assert converted["image_0"].dtype == tf.uint8
@@ -118,12 +120,6 @@ def test_images_are_inputs_of_their_own_with_channels_last(shape, expected):
         images = np.moveaxis(images, 2, -1)
     np.testing.assert_array_equal(converted["image_0"], images.reshape(2, 5, *expected))
     np.testing.assert_array_equal(converted["vector"], np.ones([2, 5, 2]))
-
-
-def test_observations_of_images_only_have_no_vector():
-    space = spaces.Box(0, 255, (8, 8, 3), np.uint8)
-    assert Inputs(space, keep_images=True).shapes == {"image_0": (8, 8, 3)}
-    assert Inputs(space).shapes == {"vector": (192,)}
 
 
 def test_action_masks_are_not_inputs_of_networks():
@@ -137,11 +133,6 @@ def test_action_masks_are_not_inputs_of_networks():
     )
     np.testing.assert_array_equal(converted["action_mask"], [[True, False, True]])
     np.testing.assert_array_equal(converted["vector"], [[0.5, -0.5]])
-
-
-def test_a_missing_mask_raises():
-    with pytest.raises(UnsupportedSpaceError, match="action_mask"):
-        Inputs(spaces.Box(-1, 1, (2,), np.float32), action_mask=True)
 
 
 def test_vectors_keep_what_float32_would_round():
@@ -206,21 +197,20 @@ def test_policy_or_critic_may_have_no_vector_of_their_own(keys, kept):
     assert set(kept) < set(result)
 
 
-def test_without_keys_of_the_critic_nothing_is_joined():
-    inputs = Inputs(spaces.Box(-1, 1, (3,)))
-    vectors = {"vector": tf.ones([2, 3]), "action_mask": tf.ones([2, 2])}
-    assert inputs.join(vectors) is vectors and inputs.value_shapes == {"vector": (3,)}
-
-
 @pytest.mark.parametrize(
-    ("space", "keys", "message"),
+    ("space", "settings", "message"),
     [
-        (spaces.Box(-1, 1, (2,)), ["state"], "the key 'state'.*keys are none"),
-        (ROBOT, ["sate"], "'sate'.*joints"),
-        (ROBOT, ["action_mask"], "'action_mask'"),
-        (ROBOT, ["camera", "map", "joints", "state"], "got all keys"),
+        (spaces.Box(-1, 1, (2,)), {"action_mask": True}, "with an 'action_mask'"),
+        (
+            spaces.Box(-1, 1, (2,)),
+            {"critic_keys": ["state"]},
+            "the key 'state'.*keys are none",
+        ),
+        (ROBOT, {"critic_keys": ["sate"]}, "'sate'.*joints"),
+        (ROBOT, {"critic_keys": ["action_mask"]}, "'action_mask'"),
+        (ROBOT, {"critic_keys": ["camera", "map", "joints", "state"]}, "got all keys"),
     ],
 )
-def test_keys_of_the_critic_must_be_some_of_a_dictionary(space, keys, message):
+def test_spaces_that_do_not_fit_the_settings_raise(space, settings, message):
     with pytest.raises(UnsupportedSpaceError, match=f"(?s){message}"):
-        Inputs(space, critic_keys=keys)
+        Inputs(space, **settings)

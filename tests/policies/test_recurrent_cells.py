@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies
 
-from agents.policies.recurrent_cells import Recurrent, reset_state, scan
+from agents.policies.recurrent_cells import Recurrent, reset_state
 
 FEATURES, UNITS, LENGTH, NUM_SEQUENCES = 3, 4, 6, 2
 
@@ -77,38 +77,6 @@ def test_sequences_equal_plain_numpy_with_zero_states_at_first_steps(
         np.testing.assert_allclose(outputs[step], output, rtol=1e-5, atol=1e-6)
         for after, expected in zip(states, state, strict=True):
             np.testing.assert_allclose(after[step], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_single_steps_equal_a_sequence(cell, sequence):
-    features, is_first = map(tf.constant, sequence)
-    outputs, states = cell.unroll(features, some_state(cell), is_first)
-    state = some_state(cell)
-    for step in range(LENGTH):
-        output, state = cell.step(features[step], reset_state(state, is_first[step]))
-        np.testing.assert_allclose(outputs[step], output, rtol=1e-5, atol=1e-6)
-    for after, last in zip(states, state, strict=True):
-        np.testing.assert_allclose(after[-1], last, rtol=1e-5, atol=1e-6)
-
-
-def test_gradients_flow_through_time_but_not_into_the_previous_episode(cell, sequence):
-    features, is_first = map(tf.constant, sequence)
-
-    @tf.function(autograph=False, jit_compile=True)
-    def gradient_of_output(features):
-        with tf.GradientTape() as tape:
-            tape.watch(features)
-            outputs, _ = cell.unroll(features, some_state(cell), is_first)
-            loss = tf.reduce_sum(outputs[4])
-        return loss, tape.gradient(loss, features)
-
-    _, gradient = gradient_of_output(features)
-    nonzero = np.abs(gradient).max(axis=-1) > 0  # [L, N]
-    np.testing.assert_array_equal(nonzero[:, 0], [False, False, True, True, True, False])
-    np.testing.assert_array_equal(nonzero[:, 1], [True, True, True, True, True, False])
-    change = np.zeros([LENGTH, NUM_SEQUENCES, FEATURES], np.float32)
-    change[2, 0, 1] = 1e-2
-    nearby = [gradient_of_output(features + sign * change)[0] for sign in (1, -1)]
-    assert float(gradient[2, 0, 1]) == pytest.approx(float(nearby[0] - nearby[1]) / 2e-2, rel=1e-2)
 
 
 def random(generator, *shape):
@@ -187,26 +155,3 @@ def test_gradients_are_the_same_in_a_compiled_loop(kind):
         for index in range(2)
     )
     np.testing.assert_allclose(sums(), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("length", [1, 2, 5])
-def test_states_follow_one_another(length, reverse, compiled):
-    values = np.random.default_rng(0).normal(size=[length, 3]).astype(np.float32)
-
-    def step(arrays, state):
-        (value,) = arrays
-        return (state[0] + value,), (2 * state[0], value)
-
-    @tf.function(jit_compile=compiled, autograph=False)
-    def sums():
-        zero = tf.zeros([3])
-        return scan(step, (tf.constant(values),), (zero,), (zero, zero), reverse)
-
-    (last,), (doubled, same) = sums()
-    in_order = values[::-1] if reverse else values
-    before = np.cumsum(in_order, axis=0) - in_order
-    np.testing.assert_allclose(last, values.sum(axis=0), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(doubled, 2 * before[:: -1 if reverse else 1], rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(same, values)

@@ -120,20 +120,6 @@ def test_nature_has_the_published_sizes_for_atari_images():
     assert num_weights == 1_686_693  # For 4 actions and a value.
 
 
-def test_impala_takes_images_of_any_size():
-    network = make({"image_0": (7, 7, 3)}, network="impala", layers=(16,), activation="relu")
-    kernels = [
-        name
-        for name in network.variables()
-        if name.startswith("value/conv") and name.endswith("kernel")
-    ]
-    assert len(kernels) == 15  # Three sections of one, and of two blocks of two.
-    images = np.random.default_rng(0).integers(0, 256, [3, 7, 7, 3])
-    values = network.value({"image_0": tf.constant(images, tf.uint8)}, {}).numpy()
-    assert np.isfinite(values).all()
-    assert len(set(values)) == 3
-
-
 @pytest.fixture
 def module():
     """A user's module with a network."""
@@ -212,27 +198,27 @@ def find(inputs, path):
     return inputs
 
 
-@pytest.mark.parametrize("path", SLICES, ids=str)
-def test_networks_look_up_parts_of_observations_by_key(module, path):
-    shapes = []
+def test_networks_look_up_parts_of_observations_by_key(module):
+    shapes = {}
 
     def parts(inputs):
-        part = find(inputs, path)
-        shapes.append(part.shape)
-        return keras.layers.Flatten()(part)
+        found = {path: find(inputs, path) for path in SLICES}
+        shapes.update({path: part.shape[1:] for path, part in found.items()})
+        return keras.layers.Concatenate()([keras.layers.Flatten()(x) for x in found.values()])
 
     module.parts = parts
     config = load_config("default", network="my_networks:look_up", action_mask=True)
     policy = Policy(SHOP, spaces.Discrete(2), config)
+    policy.update_normalizers(policy.preprocess(observe(SHOP)))
     inputs = policy.preprocess(observe(SHOP))  # Discrete parts are one-hot vectors.
-    policy.update_normalizers(inputs)
-    inputs = policy.preprocess(observe(SHOP))
-    start, end = SLICES[path]
     weights = policy.network.variables()
     kernel, bias = weights["value/output/kernel"], weights["value/output/bias"]
-    expected = inputs["vector"][:, start:end] @ kernel + bias
-    np.testing.assert_allclose(policy.network.value(inputs, {}), expected[:, 0], rtol=1e-5)
-    assert set(shapes) == {(None, 4, 2) if path == ("clients",) else (None, end - start)}
+    vector = np.concatenate([inputs["vector"][:, slice(*ends)] for ends in SLICES.values()], axis=1)
+    np.testing.assert_allclose(
+        policy.network.value(inputs, {}), (vector @ kernel + bias)[:, 0], rtol=1e-4, atol=1e-5
+    )
+    lengths = {path: (end - start,) for path, (start, end) in SLICES.items()}
+    assert shapes == {**lengths, ("clients",): (4, 2)}
 
 
 def test_images_are_looked_up_by_key_and_joined_inputs_come_first(module):

@@ -1,5 +1,4 @@
 import keras
-import numpy as np
 import pytest
 from keras import layers
 
@@ -179,11 +178,3 @@ def test_weights_are_trained_unless_a_layer_around_them_is_not():
     weights = weights_by_path({"x": inner})
     fixed = {weight.variable.name for weight in weights.values() if not weight.trainable}
     assert fixed == {"moving_mean", "moving_variance"}
-
-
-def test_a_frozen_layer_stays_so_when_it_is_built_later():
-    layer = Pair()
-    layer.trainable = False
-    layer(np.zeros([1, 3], np.float32))
-    weights = weights_by_path({"pair": layer})
-    assert len(weights) == 8 and not any(weight.trainable for weight in weights.values())

@@ -6,12 +6,11 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.errors import UnsupportedSpaceError
 from agents.graph.algorithm import Algorithm, Report
 from agents.ppo.loss import Loss
 from agents.ppo.ppo import PPO
 from tests.ppo.agent import Agent
-from tests.ppo.numpy_update import numeric_gradient
+from tests.ppo.numpy_update import NumpyUpdate
 from tests.ppo.reachable import reachable_variables
 from tests.toys import MIXED_ACTIONS, MIXED_OBSERVATIONS, BanditEnv, RandomEnv
 
@@ -26,31 +25,6 @@ def mixed_envs(num_envs):
 
 
 # Updates.
-
-
-def numpy_loss(parameters, arrays, config):
-    """The loss of one minibatch, in double precision, of two linear networks and a Gaussian."""
-    observ = arrays["rollout/normalized_observ"].astype(np.float64)
-
-    def output(name):
-        kernel, bias = (parameters[f"network/{name}/output/{kind}"] for kind in ("kernel", "bias"))
-        return observ @ kernel + bias
-
-    log_std = parameters["network/policy/log_std"]
-    standard = (arrays["rollout/action"] - output("policy")) / np.exp(log_std)
-    log_prob = -np.sum(standard**2 / 2 + log_std + np.log(2 * np.pi) / 2, axis=1)
-    advantage = arrays["rollout/advantage"].astype(np.float64)
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-    ratio = np.exp(log_prob - arrays["rollout/log_prob"])
-    clipped = np.clip(ratio, 1 - config.clip_ratio, 1 + config.clip_ratio)
-    policy_loss = -np.mean(np.minimum(ratio * advantage, clipped * advantage))
-    value, old_value = output("value")[:, 0], arrays["rollout/value"]
-    target = arrays["rollout/return"]
-    near = old_value + np.clip(value - old_value, -config.value_clip, config.value_clip)
-    value_loss = np.mean(np.maximum((value - target) ** 2, (near - target) ** 2)) / 2
-    entropy = np.sum(log_std + np.log(2 * np.pi * np.e) / 2)
-    total = policy_loss + config.value_coef * value_loss - config.entropy_coef * entropy
-    return total, {"policy": policy_loss, "value": value_loss, "entropy": entropy}
 
 
 class ZeroLoss(Loss):
@@ -76,90 +50,80 @@ def test_subclasses_may_have_another_objective():
     assert not any(name.startswith("network/policy") for name in changed)
 
 
-def test_a_whole_update_equals_plain_numpy():
-    rate, epsilon, limit = 0.01, 1e-5, 0.05
-    agent = Agent(
-        random_envs(2),
-        10,
-        learning_rate=rate,
-        learning_rate_schedule="constant",
-        adam_epsilon=epsilon,
-        max_gradient_norm=limit,
-        value_coef=0.7,
-        entropy_coef=0.01,
-        value_clip=0.2,
-        initial_log_std=-0.5,
-    )
-    names = [name for name in agent.variables() if name.startswith("network/")]
-    for name in names:  # Nothing is zero, so that every term counts.
-        variable = agent.ppo.variables()[name]
+def test_iterations_equal_plain_numpy():
+    settings = {
+        "steps": 50,
+        "learning_rate": 0.01,
+        "max_gradient_norm": 0.05,
+        "value_coef": 0.7,
+        "entropy_coef": 0.01,
+        "value_clip": 0.2,
+        "initial_log_std": -0.5,
+    }
+    agent = Agent(random_envs(2), 10, **settings)
+    network = agent.ppo.policy.network.variables()
+    for variable in network.values():  # Nothing is zero, so that every term counts.
         variable.assign(variable + 0.1)
-    first, second = ({name: 0.0 for name in names} for _ in range(2))
-    for iteration in (1, 2):
-        before = {name: agent.variables()[name].astype(np.float64) for name in names}
+
+    def weights():
+        """The weights by the names of `NumpyUpdate`."""
+        named = {name.replace("output/", ""): array.numpy() for name, array in network.items()}
+        return {**named, "value/kernel": named["value/kernel"][:, 0]}
+
+    reference = NumpyUpdate(agent.config, weights(), {})
+    for iteration in range(4):
+        # 0, 20, 40 and 60 of 50 steps were learned from before.
+        progress = min(20 * iteration / 50, 1)
         report = agent.iterate()
-
-        def loss(parameters, arrays=report.arrays):
-            return numpy_loss(parameters, arrays, agent.config)
-
-        gradient = numeric_gradient(lambda *args: loss(*args)[0], before, 1e-5)  # noqa: B023
-        norm = np.sqrt(sum(np.sum(one**2) for one in gradient.values()))
-        assert norm > limit
-        np.testing.assert_allclose(report.scalars["losses/gradient_norm"], norm, rtol=1e-4)
-        for name, number in loss(before)[1].items():
-            np.testing.assert_allclose(
-                report.scalars[f"losses/{name}"], number, rtol=1e-4, atol=1e-5
-            )
-        for name in names:
-            reported = report.arrays[f"weight_gradients/{name.removeprefix('network/')}"]
-            np.testing.assert_allclose(reported, gradient[name], rtol=1e-3, atol=1e-4)
-            clipped = gradient[name] * limit / norm
-            first[name] = 0.9 * first[name] + 0.1 * clipped
-            second[name] = 0.999 * second[name] + 0.001 * clipped**2
-            size = rate * np.sqrt(1 - 0.999**iteration) / (1 - 0.9**iteration)
-            after = before[name] - size * first[name] / (np.sqrt(second[name]) + epsilon)
-            np.testing.assert_allclose(agent.variables()[name], after, atol=1e-5)
-
-
-def test_the_learning_rate_decreases_from_iteration_to_iteration():
-    agent = Agent(random_envs(2), 10, steps=50, learning_rate=0.1)
-    rates = [float(agent.iterate().scalars["schedule/learning_rate"]) for _ in range(4)]
-    # 0, 20, 40 and 60 of 50 steps have been learned from before each of them.
-    np.testing.assert_allclose(rates, [0.1, 0.06, 0.02, 0.0], atol=1e-7)
+        arrays = {
+            name.removeprefix("rollout/"): np.float64(array)
+            for name, array in report.arrays.items()
+            if name.startswith("rollout/")
+        }
+        reference.batch = {
+            "inputs": arrays["normalized_observ"],
+            "sample": arrays["action"],
+            "old_log_prob": arrays["log_prob"],
+            "old_parameters": (arrays["mode"], np.log(arrays["std"])),
+            "value": arrays["value"],
+            "advantage": arrays["advantage"],
+            "target": arrays["return"],
+        }
+        gradients = reference.gradient(np.arange(20), progress)
+        expected = reference.run(np.arange(20)[None, None], progress)
+        for name in ("policy", "value", "entropy", "gradient_norm"):
+            number = report.scalars[f"losses/{name}"]
+            np.testing.assert_allclose(number, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+        assert expected["gradient_norm"] > settings["max_gradient_norm"]
+        rate = report.scalars["schedule/learning_rate"]
+        np.testing.assert_allclose(rate, 0.01 * (1 - progress), atol=1e-7)
+        for name, array in weights().items():
+            np.testing.assert_allclose(array, reference.weights[name], atol=1e-5, err_msg=name)
+        for name in ("policy/kernel", "policy/bias", "value/bias"):
+            reported = report.arrays[f"weight_gradients/{name.replace('/', '/output/')}"]
+            np.testing.assert_allclose(reported, gradients[name], rtol=1e-3, atol=1e-4)
     assert int(agent.ppo.steps) == 80
-    before, _ = agent.variables(), agent.iterate()
-    for name, array in agent.variables().items():
-        if name.startswith("network/"):
-            np.testing.assert_array_equal(array, before[name])
 
 
-def test_the_kl_stop_grows_with_the_root_of_the_dimensions_of_actions():
-    epochs = {}
-    for kl_stop, multiply in [(0.01, True), (0.02, False), (0.01, False)]:
+def test_the_kl_limits_grow_with_the_root_of_the_dimensions_of_actions():
+    reports = []
+    for limit, multiply in [(0.01, True), (0.02, False)]:
         envs = random_envs(2, action_space=spaces.Box(-9, 9, (4,)))
-        settings = {"kl_stop": kl_stop, "multiply_kl_stop": multiply, "kl_stop_after": "epoch"}
-        agent = Agent(envs, 10, epochs=50, learning_rate=0.003, **settings)
-        epochs[kl_stop, multiply] = float(agent.iterate().scalars["losses/epochs"])
-    assert 1 < epochs[0.01, False] < epochs[0.01, True] == epochs[0.02, False] < 50
+        limits = {"kl_stop": limit, "multiply_kl_stop": multiply, "kl_stop_after": "epoch"}
+        limits |= {"kl_target": limit, "multiply_kl_target": multiply}
+        rate = {"learning_rate": 0.003, "learning_rate_schedule": "kl"}
+        agent = Agent(envs, 10, epochs=50, **limits, **rate)
+        reports.append(agent.iterate().scalars)
+    assert 1 < reports[0]["losses/epochs"] < 50
+    assert reports[0]["schedule/learning_rate"] != np.float32(0.003)
+    assert reports[0] == reports[1]
 
 
-def test_the_kl_target_grows_with_the_root_of_the_dimensions_of_actions():
-    rates = {}
-    for kl_target, multiply in [(0.01, True), (0.02, False), (0.01, False)]:
-        envs = random_envs(2, action_space=spaces.Box(-9, 9, (4,)))
-        settings = {"kl_target": kl_target, "multiply_kl_target": multiply}
-        agent = Agent(envs, 10, epochs=10, learning_rate_schedule="kl", **settings)
-        agent.iterate()
-        rates[kl_target, multiply] = float(agent.iterate().scalars["schedule/learning_rate"])
-    assert rates[0.01, False] < rates[0.01, True] == rates[0.02, False]
-
-
-@pytest.mark.parametrize(("recurrent", "after"), [("none", "minibatch"), ("gru", "epoch")])
-def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy(recurrent, after):
+def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy():
     envs = [RandomEnv(mean=[500, -100], std=[3, 0.5]) for _ in range(2)]
-    settings = {"layers": (4,), "epochs": 3, "minibatch_size": 5, "recurrent": recurrent}
+    settings = {"layers": (4,), "epochs": 3, "minibatch_size": 5}
     rate = {"learning_rate": 1e-6, "learning_rate_schedule": "kl", "kl_target": 0.01}
-    agent = Agent(envs, 10, kl_stop=0.01, kl_stop_after=after, **settings, **rate)
+    agent = Agent(envs, 10, kl_stop=0.01, kl_stop_after="epoch", **settings, **rate)
     kernel = agent.ppo.policy.network.variables()["policy/output/kernel"]
     kernel.assign(tf.ones_like(kernel))
     before = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0]
@@ -171,9 +135,30 @@ def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy(recurrent,
     assert scalars["schedule/learning_rate"] > 1e-6
 
 
-def test_training_is_one_xla_program():
-    agent = Agent(random_envs(1), 4, epochs=2, minibatch_size=2)
+# One agent.
 
+
+@pytest.fixture(scope="module")
+def agent():
+    return Agent(random_envs(3, termination=0, truncation=0), 4, objective="clip_kl")
+
+
+def test_acting_changes_random_numbers_alone(agent):
+    observ = tf.random.stateless_normal([500, 2], [0, 1])
+    for deterministic, expected in ((True, set()), (False, {"algorithm/generator"})):
+        before = agent.variables()
+        sample, action, _ = agent.ppo.policy.act(observ, deterministic)
+        np.testing.assert_array_equal(action, np.clip(sample, -1, 1))
+        after = agent.variables()
+        assert {name for name in after if (after[name] != before[name]).any()} == expected
+
+
+def test_a_rollout_of_another_length_raises(agent):
+    with pytest.raises(ValueError, match="expected rollouts of 4 steps, got 5"):
+        agent.ppo.begin_rollout(5)
+
+
+def test_training_is_one_xla_program(agent):
     @tf.function(autograph=False)
     def iteration():
         return agent.ppo.train(agent.collect())
@@ -190,35 +175,21 @@ def test_training_is_one_xla_program():
     # All that learns is inside.
     assert "MatMul" in {node.op for node in called[0].node_def}
     assert "MatMul" not in {node.op for node in graph.node}
-    compiler_ir = agent.ppo._train_graph.experimental_get_compiler_ir(agent.collect())
-    assert "HloModule" in compiler_ir(stage="hlo")
 
 
-def test_reports_have_the_documented_form():
-    agent = Agent(random_envs(2), 4, objective="clip_kl")
+def test_reports_have_the_documented_form(agent):
     assert isinstance(agent.ppo, Algorithm)
     report = agent.iterate()
     assert isinstance(report, Report)
-    assert {"losses/policy", "losses/explained_variance", "schedule/kl_penalty"} < set(
-        report.scalars
-    )
+    tags = {"losses/policy", "losses/explained_variance", "schedule/kl_penalty"}
+    assert tags < set(report.scalars)
     assert all(np.shape(number) == () for number in report.scalars.values())
-    assert report.arrays["rollout/reward"].shape == (8,)
+    assert report.arrays["rollout/reward"].shape == (12,)
     assert report.arrays["weights/value/output/kernel"].shape == (2, 1)
-    assert set(report.nonfinite) == {
-        "observ",
-        "final_observ",
-        "reward",
-        "action",
-        "loss",
-        "gradient",
-    }
+    monitored = {"observ", "final_observ", "reward", "action", "loss", "gradient"}
+    assert set(report.nonfinite) == monitored
     assert {int(index) for _, index in report.nonfinite.values()} == {-1}
-
-
-def test_numbers_that_are_not_finite_are_reported():
-    """Environments of Python are refused before; those of TensorFlow are not."""
-    agent = Agent(random_envs(3, termination=0, truncation=0), 4, normalize_observ=False)
+    # Environments of Python are refused before; those of TensorFlow are not.
     rollout = agent.collect()
     observ = tf.tensor_scatter_nd_update(rollout.observ, [[3, 0, 1]], [-np.inf])
     reward = tf.tensor_scatter_nd_update(rollout.reward, [[1, 1]], [np.inf])
@@ -228,61 +199,18 @@ def test_numbers_that_are_not_finite_are_reported():
     assert nonfinite["loss"][1] == nonfinite["gradient"][1] == 0
 
 
-# Acting.
+# Acting and learning.
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_actions_are_modes_or_clipped_samples(deterministic):
-    agent = Agent(random_envs(1), 4, initial_log_std=1.0)
-    before = agent.variables()
-    observ = tf.random.stateless_normal([500, 2], [0, 1])
-    sample, action, _ = agent.ppo.policy.act(observ, deterministic)
-    np.testing.assert_array_equal(action, np.clip(sample, -1, 1))
-    changed = {name for name, array in agent.variables().items() if (array != before[name]).any()}
-    if deterministic:
-        assert changed == set()
-        kernel, bias = (before[f"network/policy/output/{name}"] for name in ("kernel", "bias"))
-        np.testing.assert_allclose(
-            sample, np.clip(observ, -10, 10) @ kernel + bias, rtol=1e-5, atol=1e-7
-        )
-    else:
-        assert changed == {"algorithm/generator"}
-        assert np.abs(sample).max() > 1  # The policy learns from samples, which are not clipped.
-        assert np.std(sample) == pytest.approx(np.e, rel=0.2)
-
-
-@pytest.mark.parametrize("correlation", [0.0, 0.9, 0.98])
-def test_exploration_noise_is_standard_normal_from_the_first_step_on(correlation):
+def test_exploration_noise_is_standard_normal_and_correlated():
     actions = spaces.Box(-1, 1, (500,), np.float32)
     envs = [RandomEnv(action_space=actions) for _ in range(2)]
-    arrays = Agent(envs, 4, noise_correlation=correlation).iterate().arrays
+    arrays = Agent(envs, 4, noise_correlation=0.9).iterate().arrays
     action, mode, std = (arrays[f"rollout/{name}"] for name in ("action", "mode", "std"))
     noise = ((action - mode) / std).reshape(4, 1000)  # [T, B * A]
     np.testing.assert_allclose(noise.std(axis=1), 1, atol=0.1)  # Four standard errors.
     between = [np.corrcoef(noise[step], noise[step + 1])[0, 1] for step in range(3)]
-    np.testing.assert_allclose(between, correlation, atol=0.13)
-
-
-def test_a_rollout_of_another_length_raises():
-    agent = Agent(random_envs(1), 4)
-    with pytest.raises(ValueError, match="expected rollouts of 4 steps, got 5"):
-        agent.ppo.begin_rollout(5)
-
-
-def test_recurrent_states_are_reset_at_the_start_of_episodes():
-    agent = Agent(random_envs(3), 4, recurrent="gru", recurrent_units=5, sequence_length=2)
-    (states,) = agent.ppo._states["policy"]
-    states.assign(tf.ones_like(states))
-    agent.ppo.begin_episode(tf.constant([True, False, True]))
-    np.testing.assert_array_equal(states, [[0] * 5, [1] * 5, [0] * 5])
-
-
-def test_an_action_space_without_a_policy_raises():
-    with pytest.raises(UnsupportedSpaceError, match="int32"):
-        Agent([RandomEnv(action_space=spaces.Box(0, 5, (2,), np.int32))], 4)
-
-
-# Learning.
+    np.testing.assert_allclose(between, 0.9, atol=0.13)
 
 
 def test_a_policy_learns_which_action_pays():
@@ -306,13 +234,13 @@ class Telling(gymnasium.ObservationWrapper):
         return {"hidden": np.array([observation["observ"]], np.float64), **observation}
 
 
-GRU = {"recurrent": "gru", "recurrent_units": 8, "sequence_length": 4}
+MEMORY = {"recurrent": "gru", "recurrent_units": 8, "sequence_length": 4}
 
 
 @pytest.mark.parametrize(
     "others",
-    [{}, GRU, {**GRU, "critic_keys": ["hidden"]}],
-    ids=["", "memory", "memory and keys of the critic"],
+    [{}, {**MEMORY, "critic_keys": ["hidden"]}],
+    ids=["", "memory and keys of the critic"],
 )
 def test_a_policy_learns_the_best_valid_action(others):
     settings = {"epochs": 4, "minibatch_size": 16, "learning_rate": 0.05, "discount": 0.0}
