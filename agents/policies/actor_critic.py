@@ -287,7 +287,8 @@ class Branch:
 
     def _features(self, inputs: NetworkInputs, number: int) -> tf.Tensor:
         """Features [number, F] of a number of inputs; of many images, in equal parts."""
-        size = number if set(self._shapes) == {"vector"} else equal_part(number, _IMAGES_AT_A_TIME)
+        limit = number if set(self._shapes) == {"vector"} else min(number, _IMAGES_AT_A_TIME)
+        size = next(size for size in range(limit, 0, -1) if number % size == 0)
         if size == number:
             return tf.cast(self._torso(inputs), tf.float32)  # [number, F]
         parts = {
@@ -325,8 +326,3 @@ def _reproducible_weights(seed: int) -> Iterator[None]:
 def swap_first_axes(tensor: tf.Tensor) -> tf.Tensor:
     """From [L, N, ...] to [N, L, ...], or back."""
     return tf.transpose(tensor, [1, 0, *range(2, len(tensor.shape))])
-
-
-def equal_part(number: int, limit: int) -> int:
-    """The largest divisor of a number up to a limit."""
-    return max(size for size in range(1, min(number, limit) + 1) if number % size == 0)

@@ -20,8 +20,13 @@ def flatten_time(structure: Structure) -> Structure:
     return flat
 
 
-def to_sequences(structure: Structure, length: int) -> Structure:
-    """Reshapes leaves [T, B, ...] to sequences, [T / length * B, length, ...]."""
+def to_elements(structure: Structure, length: int = 0) -> Structure:
+    """Reshapes leaves [T, B, ...] to single steps, or to sequences of a length that is not 0.
+
+    Sequences are [T / length * B, length, ...].
+    """
+    if not length:
+        return flatten_time(structure)
 
     def cut(leaf: tf.Tensor) -> tf.Tensor:
         steps, num_envs, *rest = leaf.shape
@@ -33,13 +38,8 @@ def to_sequences(structure: Structure, length: int) -> Structure:
     return sequences
 
 
-def to_elements(structure: Structure, length: int = 0) -> Structure:
-    """Reshapes leaves [T, B, ...] to single steps, or to sequences of a length that is not 0."""
-    return to_sequences(structure, length) if length else flatten_time(structure)
-
-
 def states_before(states: States, start: States, is_first: tf.Tensor, length: int) -> States:
-    """Recurrent states before each of the sequences that `to_sequences` makes.
+    """Recurrent states before each of the sequences that `to_elements` makes.
 
     Args:
       states: After each step, [T, B, U].

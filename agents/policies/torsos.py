@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -68,7 +68,7 @@ class NamedInputs(dict[Any, keras.KerasTensor]):
 
 def feed_forward(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
     """Dense layers."""
-    return _dense_layers(inputs["vector"], config)
+    return _dense_layers(inputs["vector"], config.layers, config.activation)
 
 
 def nature(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
@@ -91,7 +91,7 @@ def nature(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
             image = layer(image)
         return image
 
-    return _dense_layers(_with_vector(inputs, convolve), config)
+    return _dense_layers(_with_vector(inputs, convolve), config.layers, config.activation)
 
 
 def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
@@ -113,7 +113,7 @@ def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
                 image = image + convolution(keras.ops.relu(residue), filters)
         return keras.ops.relu(image)
 
-    return _dense_layers(_with_vector(inputs, convolve), config)
+    return _dense_layers(_with_vector(inputs, convolve), config.layers, config.activation)
 
 
 TORSOS: dict[str, Torso] = {"feed_forward": feed_forward, "nature": nature, "impala": impala}
@@ -149,12 +149,14 @@ def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> 
     return model
 
 
-def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:
-    if not config.layers:
+def _dense_layers(
+    features: keras.KerasTensor, layers: Sequence[int], activation: str
+) -> keras.KerasTensor:
+    if not layers:
         return keras.layers.Identity()(features)  # Keras for Python 3.10 needs one layer.
-    for index, units in enumerate(config.layers):
+    for index, units in enumerate(layers):
         dense = keras.layers.Dense(
-            units, config.activation, kernel_initializer=_orthogonal(), name=f"hidden_{index}"
+            units, activation, kernel_initializer=_orthogonal(), name=f"hidden_{index}"
         )
         features = dense(features)
     return features

@@ -87,12 +87,9 @@ class RolloutProcessor:
         )
         self._value_normalizer = ValueNormalizer(config.normalize_value)
         self._length = sequence_length(config) if self._network.recurrent else 0
-        zero_states = self._network.zero_states(num_envs)
-        self.value_states = {
-            name: tuple(tf.Variable(zeros, trainable=False) for zeros in state)
-            for name, state in zero_states.items()
-            if name == "value"
-        }
+        zeros = self._network.zero_states(num_envs).get("value")
+        state = tuple(tf.Variable(part, trainable=False) for part in zeros or ())
+        self.value_states = {"value": state} if state else {}
 
     def process(
         self, rollout: Rollout, last_observ: NestedTensor, sample: NestedTensor, states: States
@@ -212,7 +209,9 @@ class RolloutProcessor:
             "value_states": {str(index): state for index, state in enumerate(states)},
         }
         return {
-            f"{group}/{name}": groups[group][name] for group in groups for name in groups[group]
+            f"{group}/{name}": variable
+            for group, variables in groups.items()
+            for name, variable in variables.items()
         }
 
     def _own(self, states: tf.Variable) -> tf.Tensor:

@@ -77,19 +77,11 @@ def test_modes_are_inside_the_bounds():
     assert np.all((mode > 0) & (mode < 1))
 
 
-def test_samples_become_elements_of_any_box():
+def test_samples_become_elements_of_the_largest_box():
     largest = np.finfo(np.float32).max
-    for space in (
-        spaces.Box(-0.1, 0.3, (), np.float32),
-        spaces.Box(-0.1, 0.3, (2, 1), np.float64),
-        spaces.Box(-largest, largest, (2,)),
-    ):
-        size = int(np.prod(space.shape))
-        sample = np.repeat(
-            np.array([1e-7, 0.25, 1 - 1e-7, np.nan], np.float32)[:, None], size, axis=1
-        )
-        action = ParametricBeta(space).to_environment(tf.constant(sample)).numpy()
-        assert all(space.contains(np.asarray(one)) for one in action)
-        expected = space.low * 0.75 + space.high * 0.25
-        np.testing.assert_allclose(action[1], expected, rtol=1e-6)
-        np.testing.assert_array_equal(action[3], space.low)
+    space = spaces.Box(-largest, largest, (2,))  # high - low is infinite.
+    sample = tf.constant([[1e-7] * 2, [0.25] * 2, [1 - 1e-7] * 2, [np.nan] * 2])
+    action = ParametricBeta(space).to_environment(sample).numpy()
+    assert all(space.contains(one) for one in action)
+    np.testing.assert_allclose(action[1], [-largest / 2] * 2, rtol=1e-6)
+    np.testing.assert_array_equal(action[3], space.low)

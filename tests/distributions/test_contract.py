@@ -1,6 +1,5 @@
 """What every kind of distribution keeps, compared with SciPy where it has it."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -169,24 +169,3 @@ def test_weights_are_those_of_algorithm_1():
     for ours, expected in zip(weights_after(optimizer), algorithm_1(), strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
     assert optimizer.epsilon == EPSILON
-
-
-def test_weights_are_those_of_pytorch():
-    torch = pytest.importorskip("torch")
-    parameters = [torch.nn.Parameter(torch.ones(shape)) for shape in SHAPES]
-    optimizer = torch.optim.Adam(parameters, RATE, eps=EPSILON)
-    for step in range(STEPS):
-        for parameter, gradient in zip(parameters, gradients_of(step), strict=True):
-            parameter.grad = torch.from_numpy(gradient)
-        optimizer.step()
-    ours = weights_after(TorchAdam(RATE, epsilon=EPSILON))
-    for weights, parameter in zip(ours, parameters, strict=True):
-        np.testing.assert_allclose(weights, parameter.detach().numpy(), atol=1e-6)
-
-
-@pytest.mark.parametrize("preset", ["cleanrl_continuous", "cleanrl_atari", "sb3", "skrl"])
-def test_presets_of_libraries_on_pytorch_have_it(preset):
-    variables = {"policy/kernel": tf.Variable([1.0])}
-    (optimizer,) = make_optimizers(variables, load_config(preset))
-    assert isinstance(optimizer._optimizer, TorchAdam)
-    assert set(optimizer.variables()) >= {"torch_adam/policy/kernel/momentum"}

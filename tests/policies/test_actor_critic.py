@@ -167,17 +167,6 @@ def test_only_hidden_layers_compute_in_bfloat16():
     assert make().value(inputs, {}).dtype == tf.float32
 
 
-@pytest.mark.parametrize(
-    "action_space", [spaces.Dict(steer=BOX, gear=spaces.Discrete(3)), spaces.MultiDiscrete([2, 3])]
-)
-def test_any_action_space_has_a_policy(action_space):
-    network = make(action_space=action_space)
-    policy, _ = network.policy(vectors(4, 3), {})
-    generator = tf.random.Generator.from_seed(0)
-    sample = policy.sample(network.action_distribution.noise(generator, [4]))
-    assert policy.log_prob(sample).shape == [4]
-
-
 def test_masked_actions_have_no_probability():
     network = make(action_space=spaces.Discrete(3), action_mask=True)
     mask = tf.constant([[True, False, True]] * 2)

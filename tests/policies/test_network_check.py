@@ -187,14 +187,6 @@ def test_other_networks_keep_their_weights_in_the_check(make, function):
         assert np.isfinite(sample).all()
 
 
-def test_a_layer_of_a_module_serves_one_network_only(make):
-    layer = layers.Dense(4)
-    policy = make(layer, shared_torso=True)
-    assert "policy/dense/kernel" in policy.network.trainable_variables()
-    with pytest.raises(UsageError, match="is a part of another network already"):
-        make(layer, shared_torso=True)
-
-
 def test_statistics_of_batch_normalization_stay_and_act_as_in_inference(make):
     policy = make(
         lambda x: layers.BatchNormalization(moving_mean_initializer="ones", epsilon=0.0)(

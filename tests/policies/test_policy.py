@@ -58,15 +58,6 @@ def test_preprocessing_converts_and_normalizes():
         np.testing.assert_array_equal(normalized["image_0"], inputs["image_0"])
 
 
-def test_images_need_no_normalizer():
-    space = spaces.Box(0, 255, (36, 36, 1), np.uint8)
-    policy = Policy(space, BOX, load_config("default", layers=[8], network="nature"))
-    inputs = policy.inputs.convert(tf.ones([2, 36, 36, 1], tf.uint8))
-    policy.update_normalizers(inputs)
-    assert policy.normalize(inputs) == inputs
-    assert not [name for name in policy.variables() if name.startswith("normalize_observ")]
-
-
 def test_noise_may_be_drawn_before_it_is_used():
     one, same = make(), make()
     observ = tf.ones([4, 3])

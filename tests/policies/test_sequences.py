@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.policies.sequences import flatten_time, states_before, to_elements, to_sequences
+from agents.policies.sequences import flatten_time, states_before, to_elements
 
 
 @given(
@@ -15,7 +15,7 @@ def test_sequences_are_consecutive_steps_of_one_environment(num_chunks, length, 
     num_steps = num_chunks * length
     array = np.arange(num_steps * num_envs * int(np.prod(shape)))
     array = array.reshape([num_steps, num_envs, *shape])
-    sequences = to_sequences({"leaf": tf.constant(array)}, length)["leaf"]
+    sequences = to_elements({"leaf": tf.constant(array)}, length)["leaf"]
     expected = [
         array[start : start + length, env]
         for start in range(0, len(array), length)
@@ -28,8 +28,6 @@ def test_single_steps_are_ordered_by_time():
     array = np.arange(12).reshape(3, 2, 2)
     np.testing.assert_array_equal(flatten_time(tf.constant(array)), array.reshape(6, 2))
     np.testing.assert_array_equal(to_elements(tf.constant(array)), array.reshape(6, 2))
-    sequences = to_elements(tf.constant(array), 3)
-    np.testing.assert_array_equal(sequences, to_sequences(tf.constant(array), 3))
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])

@@ -58,57 +58,47 @@ def pool(image):
     return np.array(rows)
 
 
-def test_impala_with_a_vector_equals_plain_numpy():
-    shapes = {"image_0": (9, 12, 2), "vector": (3,)}
-    network = make(shapes, network="impala", layers=(7,), activation="relu")
+def nature(image, layers):
+    for stride in (4, 2, 1):
+        image = np.maximum(convolve(image, *next(layers), stride), 0)
+    return image
+
+
+def impala(image, layers):
+    for _ in range(3):
+        image = pool(same(image, *next(layers)))
+        for _ in range(2):
+            residue = same(np.maximum(image, 0), *next(layers))
+            image = image + same(np.maximum(residue, 0), *next(layers))
+    return np.maximum(image, 0)
+
+
+@pytest.mark.parametrize(
+    "torso, shape, channels",
+    # Espeholt et al., 2018, figure 3: sections of 16, 32 and 32 channels, of five layers each.
+    [(nature, (36, 40, 2), [32, 64, 64]), (impala, (9, 12, 2), [16] * 5 + [32] * 10)],
+)
+def test_convolutional_networks_with_a_vector_equal_plain_numpy(torso, shape, channels):
+    settings = {"network": torso.__name__, "layers": (7,), "activation": "relu"}
+    network = make({"image_0": shape, "vector": (3,)}, **settings)
     for variable in network.variables().values():
         variable.assign(variable + 0.01)
     weights = {name: variable.numpy() for name, variable in network.variables().items()}
-    layers = iter([""] + [f"_{index}" for index in range(1, 15)])
-    channels = []
-
-    def convolution(image):
-        name = f"value/conv2d{next(layers)}"
-        channels.append(weights[f"{name}/kernel"].shape)
-        return same(image, weights[f"{name}/kernel"], weights[f"{name}/bias"])
-
+    names = [f"conv2d_{index}" if index else "conv2d" for index in range(len(channels))]
+    layers = [
+        [weights[f"value/{name}/{kind}"] for kind in ("kernel", "bias")]
+        for name in (*names, "hidden_0", "output")
+    ]
+    assert [len(bias) for _, bias in layers[:-2]] == channels
     generator = np.random.default_rng(0)
-    image, vector = generator.integers(0, 256, [1, 9, 12, 2]), generator.normal(size=[1, 3])
-    features = image[0] / 255
-    for _ in range(3):
-        features = pool(convolution(features))
-        for _ in range(2):
-            features = features + convolution(np.maximum(convolution(np.maximum(features, 0)), 0))
-    features = np.concatenate([np.maximum(features, 0).ravel(), vector[0]])
-    hidden = np.maximum(
-        features @ weights["value/hidden_0/kernel"] + weights["value/hidden_0/bias"], 0
-    )
-    expected = hidden @ weights["value/output/kernel"] + weights["value/output/bias"]
+    image, vector = generator.integers(0, 256, [1, *shape]), generator.normal(size=[1, 3])
+    features = torso(image[0] / 255, iter(layers)).ravel()
+    (kernel, bias), (output_kernel, output_bias) = layers[-2:]
+    hidden = np.maximum(np.concatenate([features, vector[0]]) @ kernel + bias, 0)
     inputs = {"image_0": tf.constant(image, tf.uint8), "vector": tf.constant(vector, tf.float32)}
-    np.testing.assert_allclose(network.value(inputs, {}), expected, rtol=1e-4, atol=1e-5)
-    # Espeholt et al., 2018, figure 3: sections of 16, 32 and 32 channels, of five layers each.
-    assert [shape[-1] for shape in channels] == [16] * 5 + [32] * 10
-    assert all(shape[:2] == (3, 3) for shape in channels)
-
-
-def test_nature_with_a_vector_equals_plain_numpy():
-    network = make(
-        {"image_0": (36, 40, 2), "vector": (3,)}, network="nature", layers=(7,), activation="relu"
+    np.testing.assert_allclose(
+        network.value(inputs, {}), hidden @ output_kernel + output_bias, rtol=1e-4, atol=1e-5
     )
-    weights = {name: variable.numpy() for name, variable in network.variables().items()}
-    generator = np.random.default_rng(0)
-    image, vector = generator.integers(0, 256, [1, 36, 40, 2]), generator.normal(size=[1, 3])
-    inputs = {"image_0": tf.constant(image, tf.uint8), "vector": tf.constant(vector, tf.float32)}
-    features = image[0] / 255
-    for name, stride in (("conv2d", 4), ("conv2d_1", 2), ("conv2d_2", 1)):
-        kernel, bias = (value for key, value in weights.items() if key.startswith(f"value/{name}/"))
-        features = np.maximum(convolve(features, kernel, bias, stride), 0)
-    features = np.concatenate([features.ravel(), vector[0]])
-    hidden = np.maximum(
-        features @ weights["value/hidden_0/kernel"] + weights["value/hidden_0/bias"], 0
-    )
-    expected = hidden @ weights["value/output/kernel"] + weights["value/output/bias"]
-    np.testing.assert_allclose(network.value(inputs, {}), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_nature_has_the_published_sizes_for_atari_images():

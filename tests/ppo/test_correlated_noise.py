@@ -19,15 +19,6 @@ def test_noise_of_several_rollouts_equals_a_plain_loop(correlation):
             np.testing.assert_array_equal(noise, rollout)
 
 
-def test_every_step_is_standard_normal_with_the_configured_autocorrelation():
-    independent = tf.random.stateless_normal([41, 5000, 1], [0, 1])
-    process = CorrelatedNoise(0.8, independent[0])
-    noise = process.correlate(independent[1:]).numpy()[..., 0]  # [T, B]
-    np.testing.assert_allclose(noise.std(axis=1), 1, atol=0.05)
-    correlations = [np.corrcoef(noise[step], noise[step + 1])[0, 1] for step in range(39)]
-    np.testing.assert_allclose(correlations, 0.8, atol=0.03)
-
-
 def test_checkpoints_hold_the_last_noise_if_there_is_correlation():
     process = CorrelatedNoise(0.5, tf.zeros([2, 1]))
     noise = process.correlate(tf.ones([3, 2, 1]))

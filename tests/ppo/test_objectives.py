@@ -18,7 +18,7 @@ def columns(*strategies):
     )
 
 
-@given(columns(NUMBER, NUMBER, NUMBER), st.floats(0.01, 1))
+@given(columns(NUMBER, NUMBER, NUMBER), st.floats(0.01, 1) | st.just(math.inf))
 @settings(max_examples=60, deadline=None)
 def test_policy_loss_equals_a_plain_loop(rows, clip_ratio):
     total = 0.0
@@ -48,17 +48,6 @@ def test_policy_loss_has_no_gradient_beyond_the_clipping_range(log_ratio, advant
         )
     expected = -advantage * math.exp(log_ratio) if has_gradient else 0.0
     np.testing.assert_allclose(tape.gradient(loss, log_prob), [expected], rtol=1e-5)
-
-
-@given(columns(NUMBER, NUMBER, NUMBER))
-@settings(max_examples=30, deadline=None)
-def test_policy_loss_without_clipping_equals_a_plain_loop(rows):
-    total = sum(
-        math.exp(log_prob - old_log_prob) * advantage
-        for log_prob, old_log_prob, advantage in rows.T
-    )
-    loss = objectives.clipped_policy_loss(*map(tf.constant, rows), math.inf)
-    np.testing.assert_allclose(loss, -total / rows.shape[1], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -100,25 +89,6 @@ def test_value_loss_equals_a_plain_loop(rows, value_clip):
         total += error / 2
     loss = objectives.value_loss(*map(tf.constant, rows), value_clip)
     np.testing.assert_allclose(loss, total / rows.shape[1], rtol=1e-9, atol=1e-12)
-
-
-def test_value_clipping_computed_by_hand():
-    value, old_value, target = (
-        tf.constant(numbers) for numbers in ([3.0, 0.5], [0.0, 0.0], [3.0, 1.0])
-    )
-    np.testing.assert_allclose(objectives.value_loss(value, old_value, target), (0 + 0.25) / 4)
-    np.testing.assert_allclose(objectives.value_loss(value, old_value, target, 1.0), (4 + 0.25) / 4)
-
-
-@given(columns(NUMBER, NUMBER), st.floats(0.01, 1))
-@settings(max_examples=60, deadline=None)
-def test_metrics_equal_plain_loops(rows, clip_ratio):
-    ratios = np.exp(rows[0] - rows[1])
-    log_probs = tf.constant(rows[0]), tf.constant(rows[1])
-    kl = np.mean([ratio - 1 - math.log(ratio) for ratio in ratios])
-    np.testing.assert_allclose(objectives.approximate_kl(*log_probs), kl, rtol=1e-6, atol=1e-9)
-    outside = np.mean([abs(ratio - 1) > clip_ratio for ratio in ratios])
-    np.testing.assert_allclose(objectives.clip_fraction(*log_probs, clip_ratio), outside, rtol=1e-6)
 
 
 def test_kl_estimate_agrees_with_the_divergence_of_two_gaussians():
