@@ -50,9 +50,14 @@ class Agent:
             lambda: simulate(self.batch_env, self.ppo, rollout_length), autograph=False
         )
 
-    def iterate(self):
-        """The report of one iteration, in numpy."""
-        report = self.ppo.train(self.collect())
+    def iterate(self, compiles=True):
+        """The report of one iteration, in numpy; compiling takes longer than a few iterations."""
+        rollout = self.collect()
+        tf.config.run_functions_eagerly(not compiles)
+        try:
+            report = self.ppo.train(rollout)
+        finally:
+            tf.config.run_functions_eagerly(False)
         return tf.nest.map_structure(lambda tensor: tensor.numpy(), report)
 
     def variables(self):

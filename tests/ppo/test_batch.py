@@ -260,7 +260,7 @@ def test_normalized_values_are_learned_in_units_of_their_deviation():
     agent = Agent([RandomEnv() for _ in range(NUM_ENVS)], NUM_STEPS, **settings)
     returns = []
     for _ in range(2):
-        report = agent.iterate()
+        report = agent.iterate(compiles=False)
         inputs = {"vector": tf.constant(report.arrays["rollout/observ"])}
         outputs = agent.ppo.policy.network.value(inputs, {}).numpy()
         # Without statistics, values are the outputs of the network.

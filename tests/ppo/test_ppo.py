@@ -43,7 +43,7 @@ def test_subclasses_may_have_another_objective():
     agent = Agent(random_envs(1), 10, clip_ratio=0.1, learning_rate=0.1)
     agent.ppo = ValuesOnly(agent.batch_env, agent.config)
     before = agent.variables()
-    metrics = agent.iterate().scalars
+    metrics = agent.iterate(compiles=False).scalars
     assert metrics["losses/policy"] == pytest.approx(0.7)
     changed = {name for name, value in agent.variables().items() if (value != before[name]).any()}
     assert "network/value/output/kernel" in changed
@@ -113,7 +113,7 @@ def test_the_kl_limits_grow_with_the_root_of_the_dimensions_of_actions():
         limits |= {"kl_target": limit, "multiply_kl_target": multiply}
         rate = {"learning_rate": 0.003, "learning_rate_schedule": "kl"}
         agent = Agent(envs, 10, epochs=50, **limits, **rate)
-        reports.append(agent.iterate().scalars)
+        reports.append(agent.iterate(compiles=False).scalars)
     assert 1 < reports[0]["losses/epochs"] < 50
     assert reports[0]["schedule/learning_rate"] != np.float32(0.003)
     assert reports[0] == reports[1]
@@ -127,7 +127,7 @@ def test_new_statistics_of_the_normalizer_are_no_change_of_the_policy():
     kernel = agent.ppo.policy.network.variables()["policy/output/kernel"]
     kernel.assign(tf.ones_like(kernel))
     before = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0]
-    scalars = agent.iterate().scalars
+    scalars = agent.iterate(compiles=False).scalars
     change = agent.ppo.policy.act(tf.constant([[500.0, -100.0]]), deterministic=True)[0] - before
     assert np.abs(change).max() > 0.5  # In units of the standard deviation, 1.
     assert scalars["losses/epochs"] == 3
@@ -205,7 +205,7 @@ def test_reports_have_the_documented_form(agent):
 def test_exploration_noise_is_standard_normal_and_correlated():
     actions = spaces.Box(-1, 1, (500,), np.float32)
     envs = [RandomEnv(action_space=actions) for _ in range(2)]
-    arrays = Agent(envs, 4, noise_correlation=0.9).iterate().arrays
+    arrays = Agent(envs, 4, noise_correlation=0.9).iterate(compiles=False).arrays
     action, mode, std = (arrays[f"rollout/{name}"] for name in ("action", "mode", "std"))
     noise = ((action - mode) / std).reshape(4, 1000)  # [T, B * A]
     np.testing.assert_allclose(noise.std(axis=1), 1, atol=0.1)  # Four standard errors.
@@ -286,7 +286,7 @@ MIXED_SETTINGS = {
 def test_learns_from_observations_and_actions_of_all_kinds(settings):
     agent = Agent(mixed_envs(2), 4, layers=(8,), minibatch_size=4, **settings)
     before = agent.variables()
-    report = agent.iterate()
+    report = agent.iterate(compiles="network" in settings)  # In a plain graph.
     assert all(int(index) == -1 for _, index in report.nonfinite.values())
     assert all(np.isfinite(scalar) for scalar in report.scalars.values())
     after = agent.variables()
