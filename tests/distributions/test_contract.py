@@ -14,14 +14,12 @@ from tests.distributions.cases import (
     with_reference,
 )
 
-every_batch_shape = pytest.mark.parametrize("batch_shape", [[5], [3, 4]], ids=str)
 NUM_SAMPLES = 40_000
 
 
 @every_case
-@every_batch_shape
-def test_shapes_and_types(case, batch_shape):
-    parametric, generator = case.make(), np.random.default_rng(0)
+def test_shapes_and_types(case):
+    batch_shape, parametric, generator = [3, 4], case.make(), np.random.default_rng(0)
     distribution, other = (
         parametric.distribution(random_parameters(parametric, batch_shape, generator))
         for _ in range(2)
@@ -137,7 +135,7 @@ def test_equals_scipy(case, scale):
 
 
 @with_reference
-@pytest.mark.parametrize("scale", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("scale", [3.0, 30.0])
 def test_gradients_equal_finite_differences(case, scale):
     if scale == 30 and issubclass(case.reference, references.Normal):
         pytest.skip("standard deviations of exp(30)")
