@@ -37,7 +37,7 @@ class Exchange:
     """Sends requests to all hosts of a batch and receives their replies.
 
     Attributes:
-      rows: The rows of each host's environments in the batch.
+      hosts: The hosts, in the order of requests.
       watchdog: Watches the hosts.
     """
 
@@ -50,9 +50,8 @@ class Exchange:
         """
         # Hosts in this process last: they work while the workers do.
         by_place = sorted(hosts, key=lambda host: isinstance(host, LocalHost))
-        self._hosts, self._blocking = hosts if blocking else by_place, blocking
+        self.hosts, self._blocking = hosts if blocking else by_place, blocking
         self.watchdog = Watchdog(hosts)
-        self.rows = self.watchdog.rows
         # Of the request under way: hosts that have not replied, infos of rows that have any.
         self._waiting: list[Host] = []
         self._infos: RowInfos = []
@@ -70,7 +69,7 @@ class Exchange:
         self._waiting, self._infos, self._failures = [], [], []
         started = time.monotonic()
         self.watchdog.begin(action, started)
-        late = [host for host in self._hosts if not self._send(host, send, started)]
+        late = [host for host in self.hosts if not self._send(host, send, started)]
         while late:
             stop_signals.check()
             self.watchdog.look()
@@ -93,7 +92,7 @@ class Exchange:
                 send(host, started)  # Discards a late reply first, or times out.
                 self._waiting.append(host)
         except EnvironmentFailure as error:
-            self._failures.append(HostFailure(host, self.rows[host], error))
+            self._failures.append(HostFailure(host, error))
         return True
 
     def end(self) -> tuple[RowInfos, list[HostFailure]]:
@@ -112,24 +111,17 @@ class Exchange:
             try:
                 infos += host.receive(self.watchdog.look)
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self.rows[host], error))
-        return infos, sorted(failures, key=lambda failure: failure.rows.start)
+                failures.append(HostFailure(host, error))
+        return infos, sorted(failures, key=lambda failure: failure.host.rows.start)
 
 
 class Watchdog:
-    """Warns about stragglers.
-
-    Attributes:
-      rows: The rows of each host's environments in the batch.
-    """
+    """Warns about stragglers."""
 
     def __init__(self, hosts: Sequence[Host]):
         """Watches hosts, in the order of their rows."""
-        self.rows: dict[Host, range] = {}
-        start = 0
-        for host in hosts:
-            self.rows[host] = range(start, start := start + host.num_envs)
-        self._warned: dict[int, float] = {}
+        self._hosts = hosts
+        self._warned: dict[Host, float] = {}
         self._action, self._started = "", 0.0
         self._num_busy, self._others_seconds = 0, 0.0
         self._longest = 0.0
@@ -146,12 +138,12 @@ class Watchdog:
     def look(self) -> None:
         """Warns if hosts take much longer than the others; to be called every few milliseconds."""
         waited = time.monotonic() - self._started
-        busy = [host for host in self.rows if host.is_busy]
+        busy = [host for host in self._hosts if host.is_busy]
         if len(busy) != self._num_busy:
             self._num_busy, self._others_seconds = len(busy), waited
         if waited < MIN_SECONDS or not busy:
             return
-        has_others = len(busy) < len(self.rows)
+        has_others = len(busy) < len(self._hosts)
         slow = SLOWNESS * self._others_seconds if has_others else float("inf")
         if waited < max(MIN_SECONDS, min(busy[0].timeout / 2, slow)):
             return
@@ -184,16 +176,16 @@ class Watchdog:
         waited = time.monotonic() - self._started
         if waited < CONSTRUCTOR_SECONDS:
             return
-        busy = [host for host in self.rows if host.is_busy]
+        busy = [host for host in self._hosts if host.is_busy]
         if busy:
             self._warn(busy, f"under construction for {waited:.1f} s")
 
     def _warn(self, busy: Sequence[Host], what: str) -> None:
         now = time.monotonic()
-        new = [host for host in busy if now > self._warned.get(id(host), 0) + REPEAT_SECONDS]
+        new = [host for host in busy if now > self._warned.get(host, 0) + REPEAT_SECONDS]
         if not new:
             return
-        self._warned.update((id(host), now) for host in new)
+        self._warned.update(dict.fromkeys(new, now))
         names = [self._name(host) for host in new[:_MAX_NAMED]]
         if len(new) > _MAX_NAMED:
             names.append(f"those of {len(new) - _MAX_NAMED} more processes")
@@ -202,7 +194,7 @@ class Watchdog:
         warnings.warn(text[0].upper() + text[1:], RuntimeWarning, stacklevel=2)
 
     def _name(self, host: Host) -> str:
-        rows, row = self.rows[host], host.busy_row
+        rows, row = host.rows, host.busy_row
         if len(rows) == 1 or row is not None:
             return f"environment {rows[0] if row is None else row} (process {host.pid})"
         return f"environments {rows[0]} to {rows[-1]} (process {host.pid})"

@@ -62,10 +62,7 @@ class PacedRollout:
           handle_failures: Gets the failures of a turn and the rows that were stepped; may raise.
         """
         self.steps, self._wait_for, self._handle_failures = steps, wait_for, handle_failures
-        self._rows: dict[WorkerHost, range] = {}
-        for host, rows in exchange.rows.items():
-            assert isinstance(host, WorkerHost)
-            self._rows[host] = rows
+        self._ready = [host for host in exchange.hosts if isinstance(host, WorkerHost)]
         self._arrays, self._layout = arrays, arrays.layout
         size, num_envs = self._layout.size, self._layout.num_envs
         self.step = np.zeros(num_envs, np.int32)  # [B]
@@ -73,7 +70,6 @@ class PacedRollout:
         self._shared = [field.view(arrays.block) for field in self._layout.results]
         self._stored = [_view_steps(field, self.results) for field in self._layout.results]
         self._latest = latest
-        self._ready = list(self._rows)
         self._under_way: dict[WorkerHost, float] = {}  # When their step was requested.
         self._watchdog = exchange.watchdog
 
@@ -103,24 +99,25 @@ class PacedRollout:
                 if not any(failure.host is host for failure in failures):
                     infos += host.receive()
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
+                failures.append(HostFailure(host, error))
         if failures or self._layout.restarted:
-            rows = np.concatenate([self._rows[host] for host in replied])
-            infos += self._handle_failures(sorted(failures, key=_first_row), rows)
+            rows = np.concatenate([host.rows for host in replied])
+            failures.sort(key=lambda failure: failure.host.rows.start)
+            infos += self._handle_failures(failures, rows)
         return self._store(replied), infos
 
     def _send(self, actions: Leaves) -> list[HostFailure]:
         """Requests a step of every host that is ready."""
         failures = []
         for host in self._ready:
-            rows = _as_slice(self._rows[host])
+            rows = _rows(host)
             for array, leaf in zip(self._arrays.action, actions, strict=True):
                 array[rows] = leaf[rows]  # Not the others: their hosts may still read them.
             self._under_way[host] = started = time.monotonic()
             try:
                 host.send_step(started)
             except EnvironmentFailure as error:
-                failures.append(HostFailure(host, self._rows[host], error))
+                failures.append(HostFailure(host, error))
         self._ready = []
         return failures
 
@@ -155,7 +152,7 @@ class PacedRollout:
         block[: layout.size] = self._latest[: layout.size]
         views = [field.view(block) for field in layout.results]
         for host in replied:
-            rows = _as_slice(self._rows[host])
+            rows = _rows(host)
             step = self.step[rows.start]
             for shared, stored, view in zip(self._shared, self._stored, views, strict=True):
                 view[rows] = stored[step, rows] = shared[rows]
@@ -176,9 +173,5 @@ def _view_steps(field: Field, results: np.ndarray) -> np.ndarray:
     return view
 
 
-def _as_slice(rows: range) -> slice:
-    return slice(rows.start, rows.stop)
-
-
-def _first_row(failure: HostFailure) -> int:
-    return failure.rows.start
+def _rows(host: WorkerHost) -> slice:
+    return slice(host.rows.start, host.rows.stop)

@@ -137,7 +137,7 @@ class Restarter:
         again = []
         for row in failed_rows(failure):
             try:
-                infos.update(_by_row(failure.host.ask("restart", row - failure.rows[0])))
+                infos.update(_by_row(failure.host.ask("restart", row - failure.host.rows.start)))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))
                 if not _is_alive(again[-1]):
@@ -158,17 +158,17 @@ class Restarter:
                 again.append(failure._replace(error=error))
         for failure, host in started:
             try:
-                infos.update(_by_row(self._reset(host, failure.rows)))
+                infos.update(_by_row(self._reset(host)))
             except EnvironmentFailure as error:
                 infos.update(_by_row(error.infos))  # The others of the process were reset.
                 again.append(failure._replace(error=error))
         return again
 
-    def _reset(self, host: WorkerHost, rows: range) -> RowInfos:
+    def _reset(self, host: WorkerHost) -> RowInfos:
         """Resets the environments of a process that was started."""
         host.wait_until_ready()
         self._arrays.mask[:] = False  # [B]
-        self._arrays.mask[rows] = True
+        self._arrays.mask[host.rows] = True
         host.send_reset()
         infos: RowInfos = host.receive()
         return infos
@@ -222,7 +222,7 @@ def failed_rows(failure: HostFailure) -> list[int]:
         return sorted(
             {one.env_index for one in (error, *error.others) if one.env_index is not None}
         )
-    return list(failure.rows)
+    return list(failure.host.rows)
 
 
 def _is_alive(failure: HostFailure) -> bool:

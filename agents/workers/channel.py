@@ -12,9 +12,9 @@ increments the counter first and then sends it: the other side is already readin
 message fills the socket. Every message carries the sequence number of its request, so that a late one
 is never taken for the next.
 
-Processors other than x86-64's may show a counter before what was written before it. There, rings
-carry the counters, every side rings, and waiting starts with sleeping: what a process wrote before
-it sent is visible to the receiver.
+Processors other than x86-64's may show a counter before what was written before it. There, every
+increment rings, the rings received are the counter, and waiting starts with sleeping: what a process
+wrote before it sent is visible to the receiver.
 
 Waits end at a deadline, a time of `time.monotonic`, so that waiting for many sides one after another
 takes no longer than for one. A wait that sleeps also ends when a stop of the process is requested.
@@ -52,7 +52,6 @@ MAX_MESSAGE_BYTES = 1 << 30
 T = TypeVar("T")
 
 _HEADER = struct.Struct("<QQ")  # Sequence number, length in bytes.
-_RING = struct.Struct("<Q")  # The counter of the side that rings.
 # Whether writes of one process become visible to others in their order.
 ORDERED_WRITES = platform.machine().lower() in ("x86_64", "amd64")
 yield_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
@@ -122,8 +121,7 @@ class Channel:
         )
         self._is_parent, self._is_sending = parent, False
         self._is_ordered = ORDERED_WRITES
-        self._rung = 0  # The other side's counter, as far as it was received.
-        self._unread_ring = b""
+        self._rung = 0  # Rings of the other side.
         messages.setblocking(False)
         self._ring = _poll(doorbell, select.POLLIN)
         self._readable, self._writable = (
@@ -131,14 +129,14 @@ class Channel:
         )
 
     def set_count(self, sequence: int) -> None:
-        """Sets this side's counter and wakes up the other side if it sleeps.
+        """Sets this side's counter, one above the last, and wakes up the other side if it sleeps.
 
         Everything written before is visible to the other side.
         """
         self.words[self._count] = sequence
         if self.words[self._other_asleep] or not self._is_ordered:
             try:
-                self._doorbell.send(_RING.pack(sequence))
+                self._doorbell.send(b"!")
             except (BlockingIOError, BrokenPipeError, ConnectionResetError):
                 pass  # A full doorbell rings anyway; waits notice a closed one.
 
@@ -246,11 +244,7 @@ class Channel:
             return True
         except ConnectionResetError:
             return False
-        self._unread_ring += rings
-        whole = len(self._unread_ring) // _RING.size * _RING.size
-        if whole:
-            self._rung = _RING.unpack_from(self._unread_ring, whole - _RING.size)[0]
-            self._unread_ring = self._unread_ring[whole:]
+        self._rung += len(rings)
         return bool(rings)
 
     def send(

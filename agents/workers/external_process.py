@@ -201,13 +201,12 @@ class ExternalProcess:
 
     @property
     def _rows(self) -> slice:
-        start = self.host.first_row
-        return slice(start, start + self.num_envs)
+        return slice(self.host.rows.start, self.host.rows.stop)
 
     def _receive_step(self) -> tuple[Any, ...]:
         """Returns what `step` returns; with one environment leaves [...], otherwise [B, ...]."""
         row_infos: RowInfos = self.host.receive()
-        arrays, start = self._arrays, self.host.first_row
+        arrays, start = self._arrays, self.host.rows.start
         results = Results(arrays.layout, arrays.copy_results())
         infos: list[Info] = [{} for _ in range(self.num_envs)]
         for row, info, final_info in row_infos:

@@ -2,10 +2,10 @@
 
 A request (`send_step` or `send_reset`) reads the host's rows of the batch's arrays. Exactly one
 `receive` must follow; by then the results are in the rows. A batch may send requests to all of its
-hosts before it receives from the first. Every method but `ask_to_close` and `close` may raise
-`EnvironmentFailure`; afterwards the host still takes requests, and fails again if its process is
-gone. The deadline of a request runs from `started`, a time of `time.monotonic`, by default from when
-it is sent; hosts of the same request share it.
+hosts before it receives from the first. Every method but `close` may raise `EnvironmentFailure`;
+afterwards the host still takes requests, and fails again if its process is gone. The deadline of a
+request runs from `started`, a time of `time.monotonic`, by default from when it is sent; hosts of
+the same request share it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class LocalHost:
 
     Attributes:
       num_envs: Number of environments.
+      rows: Their rows in the batch, a part of [0, B).
       descriptions: A description of each environment.
       owes_reply: False, as the reply to a request is there when it was sent.
       is_busy: False, likewise.
@@ -91,9 +92,11 @@ class LocalHost:
         self._group = EnvironmentGroup(constructors, index)
         self.descriptions = self._group.describe()
         self.num_envs, self.pid = len(self.descriptions), os.getpid()
+        self.rows = range(index, index + self.num_envs)
 
     def attach(self, arrays: BatchArrays, start: int, autoreset: bool = True) -> None:
         """See `EnvironmentGroup.attach`."""
+        self.rows = range(start, start + self.num_envs)
         self._group.attach(arrays, start, autoreset)
 
     def send_step(self, started: float | None = None) -> None:
@@ -115,9 +118,6 @@ class LocalHost:
     def __getitem__(self, index: int) -> Env:
         return self._group.envs[index]
 
-    def ask_to_close(self) -> None:
-        """Does nothing: the environments are closed by `close`."""
-
     def close(self) -> None:
         """Closes the environments. May be called again."""
         self._group.close()
@@ -133,7 +133,7 @@ class WorkerHost:
       descriptions: A description of each environment, once it is ready.
       is_ready: Whether the environments are constructed.
       arrays: The arrays of the batch; None before the first `attach` and after `close`.
-      first_row: Row of its first environment in the batch.
+      rows: Rows of its environments in the batch, a part of [0, B).
       worker: The process, also after it has ended.
       closed: Whether the process was ended.
       has_failed: Whether constructors failed, or the last request was not replied to in time. The
@@ -158,7 +158,7 @@ class WorkerHost:
         self.num_envs = len(constructors)
         self.descriptions: list[Description] = []
         self.arrays: BatchArrays | None = None
-        self.first_row, self._autoreset = index, True
+        self.rows, self._autoreset = range(index, index + len(constructors)), True
         self._constructors = own_copy(list(constructors))
         self._timeout, self._start_timeout = timeout, start_timeout
         self._steps = 0
@@ -197,7 +197,7 @@ class WorkerHost:
         self._sequence = self._replied = 0
         self.is_ready = self.has_failed = False
         with self._ending_on_failure():
-            arguments = self._constructors, self.first_row, dump_registrations()
+            arguments = self._constructors, self.rows.start, dump_registrations()
             self._post_method("worker", "start", arguments)
 
     def wait_until_ready(
@@ -215,7 +215,7 @@ class WorkerHost:
             self.descriptions = self.receive(while_waiting)
             self.is_ready = True
         if self.arrays is not None:
-            self.attach(self.arrays, self.first_row, self._autoreset)
+            self.attach(self.arrays, self.rows.start, self._autoreset)
 
     def ask_to_close(self) -> None:
         """Starts closing without waiting for it, so that several hosts close at the same time."""
@@ -234,7 +234,8 @@ class WorkerHost:
 
     def attach(self, arrays: BatchArrays, start: int, autoreset: bool = True) -> None:
         """See `EnvironmentGroup.attach`; the arrays' file must be open."""
-        self.arrays, self.first_row, self._autoreset = arrays, start, autoreset
+        self.arrays, self._autoreset = arrays, autoreset
+        self.rows = range(start, start + self.num_envs)
         arguments = (start, arrays.layout.num_envs, autoreset, list(arrays.layout.info))
         self._post_method("worker", "attach", arguments, (arrays.descriptor,))
         self.receive()
@@ -280,7 +281,7 @@ class WorkerHost:
         """Returns the content of a reply, or raises the exceptions that it reports."""
         try:
             content = pickle.loads(data)
-            if status == worker.RESULT and not self._expects_infos:
+            if status == worker.RESULT:
                 return content
             records, parts = content if status == worker.EXCEPTION else ([], content)
             pickled = [pickle.loads(part) for part in parts]
@@ -380,7 +381,6 @@ class WorkerHost:
         self._deadline = (time.monotonic() if started is None else started) + self.timeout
         self.drain()
         self._sequence += 1
-        self._expects_infos = command != worker.METHOD
         self._channel.words[COMMAND] = command
         self._channel.set_count(self._sequence)
 
@@ -396,7 +396,6 @@ class WorkerHost:
         data = cloudpickle.dumps((owner, name, arguments))
         check_length(len(data))
         self._post(worker.METHOD, started)
-        self._expects_infos = name in worker.METHODS_WITH_INFOS
         try:
             self._channel.send(self._sequence, data, self._deadline, descriptors)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
@@ -451,7 +450,7 @@ class WorkerHost:
     def busy_row(self) -> int | None:
         """Row in the batch of the environment in use; None if it is unknown which."""
         env = 0 if self.num_envs == 1 else self._channel.words[BUSY_ENV]
-        return self.first_row + env if 0 <= env < self.num_envs else None
+        return self.rows[env] if 0 <= env < self.num_envs else None
 
 
 class EnvironmentHandle:
@@ -506,12 +505,10 @@ class HostFailure(NamedTuple):
 
     Attributes:
       host: The host that failed.
-      rows: The rows of its environments in the batch, a part of [0, B).
       error: What it raised.
     """
 
     host: Host
-    rows: range
     error: EnvironmentFailure
 
 
@@ -528,7 +525,5 @@ def close_hosts(hosts: Sequence[Host]) -> None:
     with contextlib.ExitStack() as stack:  # Closes all of them, even if one raises.
         for host in reversed(hosts):
             stack.callback(host.close)
-        for host in hosts:
-            host.ask_to_close()
         hurry = any(host.has_failed for host in workers)
         end_workers([host.worker for host in workers], hurry=hurry)

@@ -50,12 +50,10 @@ if TYPE_CHECKING:
 # the name of one of its methods, and a tuple of arguments.
 STEP, RESET, METHOD = range(3)
 
-# Methods that return infos of rows, as steps do.
-METHODS_WITH_INFOS = ("reset", "restart")
-
-# Status of a reply: DONE has no message; that of RESULT holds what the method returned, that of
-# EXCEPTION the `EnvironmentRaisedError.records` of failures, and the infos of other environments.
-DONE, RESULT, EXCEPTION = range(3)
+# Status of a reply: DONE has no message; that of RESULT holds what a method returned, that of INFOS
+# the infos of rows, that of EXCEPTION the `EnvironmentRaisedError.records` of failures, and the
+# infos of other environments.
+DONE, RESULT, INFOS, EXCEPTION = range(4)
 
 # Of the infos of all environments; the rest of a message is for exceptions.
 MAX_INFOS_BYTES = MAX_MESSAGE_BYTES - (1 << 24)
@@ -172,7 +170,7 @@ class Worker:
         data, descriptors = self._channel.receive(self._sequence, deadline=None)
         owner, name, arguments = cloudpickle.loads(data)
         result = getattr(self if owner == "worker" else self.group, name)(*descriptors, *arguments)
-        if name in METHODS_WITH_INFOS:
+        if name in ("reset", "restart"):  # They return infos of rows, as steps do.
             return self._reply_infos(result)
         data = dumps(result)
         check_length(len(data))
@@ -197,7 +195,7 @@ class Worker:
             size = f"{len(parts.pop(row)):,} bytes; expected at most {MAX_INFOS_BYTES:,}"
             records.append(self._record("An environment's info can't be sent", MessageError(size)))
         if not records:
-            return RESULT, dumps(list(parts.values()))
+            return INFOS, dumps(list(parts.values()))
         records.sort(key=lambda record: -1 if record[2] is None else record[2])
         return EXCEPTION, dumps((records, list(parts.values())))
 

@@ -36,6 +36,7 @@ class ScriptedHost(WorkerHost):
 
     def __init__(self, arrays, rows, script, fails_at=()):
         self._rows, self._script, self._fails_at = slice(rows.start, rows.stop), script, fails_at
+        self.rows = rows
         self.num_envs, self.received, self._checks = len(rows), [], 0
         self._my_arrays = arrays
         self.worker = types.SimpleNamespace(channel=None)
@@ -151,7 +152,7 @@ def test_a_failure_is_handled_with_the_rows_that_were_stepped():
     handled = []
 
     def handle(failures, rows):
-        handled.append(([failure.rows for failure in failures], sorted(rows)))
+        handled.append(([failure.host.rows for failure in failures], sorted(rows)))
         return [(2, {"restarted": True}, {})]
 
     rollout, *_ = make_rollout([[1], [1], [8]], 3, 0.5, 2, fails_at=(2,), handle=handle)

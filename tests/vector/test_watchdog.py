@@ -78,7 +78,7 @@ def test_slow_constructors_are_named(monkeypatch):
 class Busy:
     """A host as a watchdog sees it."""
 
-    num_envs = 3
+    rows = range(3)
 
     def __init__(self, is_busy, timeout=60, pid=7):
         self.is_busy, self.timeout, self.pid, self.busy_row = is_busy, timeout, pid, None
