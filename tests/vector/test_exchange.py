@@ -8,12 +8,7 @@ import cloudpickle
 import pytest
 
 from agents import stop_signals
-from agents.errors import (
-    EnvironmentFailure,
-    EnvironmentRaisedError,
-    WorkerDiedError,
-    WorkerTimeoutError,
-)
+from agents.errors import EnvironmentRaisedError, WorkerDiedError, WorkerTimeoutError
 from agents.vector.process_batch import make_batch_env
 from tests.faulty_toys import CommandedEnv
 from tests.vector.batches import batch_of
@@ -47,12 +42,11 @@ def failures_of(error):
 def test_workers_that_hang_together_fail_after_one_deadline_and_close_together():
     with batch_of([Stubborn] * 6, "each", timeout=0.9) as batch:
         batch.reset()
-        with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
-            batch.step([HANG] * 6)
-        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
-        with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
-            batch.reset()  # A fresh deadline, which they share.
-        assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
+        # For the second one a fresh deadline, which they share.
+        for request in (lambda: batch.step([HANG] * 6), batch.reset):
+            with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
+                request()
+            assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
         with taking(0, 60):
             batch.close()
 
@@ -93,35 +87,24 @@ def test_a_requested_stop_ends_the_wait(monkeypatch):
             batch.close()
 
 
-@pytest.mark.timing
-def test_constructors_share_a_deadline_and_are_closed_together():
-    def hang():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        time.sleep(60)
-
-    start = time.monotonic()
-    with pytest.raises(WorkerTimeoutError, match="within 1.2 seconds"):
-        make_batch_env([CommandedEnv, hang, hang], 3, start_timeout=1.2)
-    assert time.monotonic() - start < 1.2 + 30
+def hang():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(60)
 
 
 @pytest.mark.timing
-def test_a_failing_constructor_ends_the_wait_for_others():
-    with taking(0, 40), pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError") as caught:
-        make_batch_env([lambda: time.sleep(60), lambda: 1 / 0], 2)
-    assert caught.value.env_index == 1
-    with taking(0, 40), pytest.raises(WorkerDiedError, match="exit code 7"):
-        make_batch_env([lambda: time.sleep(60), lambda: os._exit(7)], 2)
-
-
-def test_infos_of_workers_arrive_as_they_are():
-    class Informing(CommandedEnv):
-        def reset(self, **kwargs):
-            return super().reset(**kwargs)[0], {"object": {"inner": len}, "number": 3}
-
-    with batch_of([Informing] * 2, "each") as batch:
-        _, infos = batch.reset()
-        assert infos["object"]["inner"].tolist() == [len, len]
-        assert infos["number"].tolist() == [3, 3]
-        with pytest.raises(EnvironmentFailure, match="cannot pickle 'generator'"):
-            batch.call("generator")
+@pytest.mark.parametrize(
+    ("constructors", "error", "message"),
+    [
+        ([CommandedEnv, hang, hang], WorkerTimeoutError, "within 1.2 seconds"),
+        ([hang, lambda: 1 / 0], EnvironmentRaisedError, "ZeroDivisionError.*environment 1"),
+        ([hang, lambda: os._exit(7)], WorkerDiedError, "exit code 7"),
+    ],
+    ids=["hang", "raise", "exit"],
+)
+def test_constructors_share_a_deadline_and_a_failing_one_ends_the_wait(
+    constructors, error, message
+):
+    start_timeout = 1.2 if error is WorkerTimeoutError else 120
+    with taking(0, 40), pytest.raises(error, match=message):
+        make_batch_env(constructors, len(constructors), start_timeout=start_timeout)

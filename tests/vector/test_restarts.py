@@ -1,4 +1,3 @@
-import contextlib
 import functools
 import os
 import signal
@@ -8,18 +7,16 @@ import numpy as np
 import pytest
 
 from agents.errors import EnvironmentFailure, EnvironmentRaisedError, InvalidDataError
-from agents.vector.batch_env import BatchEnv
 from agents.vector.process_batch import make_batch_env
-from agents.workers.host import LocalHost
 from tests.faulty_toys import CommandedEnv, FaultyEnv
 
-STAY = [0] * 4
+RAISE, DIE, STAY = CommandedEnv.RAISE, CommandedEnv.DIE, [0] * 4
 # Where no process fails: seeds and arrays are the same for all hosts.
 HERE = {"num_envs": 2, "processes": 1, "inline_share": True}
 
 
 @pytest.fixture
-def make(request):
+def make():
     """Makes batches of commanded environments in two processes; closes them."""
     batches = []
 
@@ -35,20 +32,21 @@ def make(request):
 
 
 @pytest.mark.parametrize(
-    ("fault", "rows", "cause"),
+    ("fault", "kwargs", "rows", "cause"),
     [
-        (CommandedEnv.RAISE, [1], "ValueError: 1 failed"),
-        (CommandedEnv.DIE, [0, 1], "was killed by SIGKILL"),
-        (CommandedEnv.FORK_AND_DIE, [0, 1], "was killed by SIGKILL"),
-        (CommandedEnv.HANG, [0, 1], "did not reply within 0.8 s"),
+        (RAISE, {"inline_share": True}, [2], "ValueError: 2 failed"),
+        (RAISE, {}, [2], "ValueError: 2 failed"),
+        (DIE, {}, [2, 3], "was killed by SIGKILL"),
+        (CommandedEnv.FORK_AND_DIE, {}, [2, 3], "was killed by SIGKILL"),
+        (CommandedEnv.HANG, {"timeout": 0.8}, [2, 3], "did not reply within 0.8 s"),
     ],
 )
-def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
-    batch = make(timeout=0.8)
+def test_what_fails_is_restarted_in_its_rows(make, fault, kwargs, rows, cause):
+    batch = make(**kwargs)
     batch.reset(seed=3)
     before, *_ = batch.step(STAY)
     with pytest.warns(UserWarning, match=f"restart number 1.*{cause}"):
-        observ, reward, terminated, truncated, infos = batch.step([0, fault, 0, 0])
+        observ, reward, terminated, truncated, infos = batch.step([0, 0, fault, 0])
     restarted = np.isin(range(4), rows)
     np.testing.assert_array_equal(infos["restarted"], restarted)
     np.testing.assert_array_equal(truncated, restarted)
@@ -56,7 +54,7 @@ def test_what_fails_is_restarted_in_its_rows(make, fault, rows, cause):
     np.testing.assert_array_equal(reward, np.where(restarted, 0, 0.5))
     np.testing.assert_array_equal(np.stack(infos["final_obs"][rows]), before[rows])
     np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 0, 2))  # Steps of the episode.
-    seeds = [env.seeds for env in batch]
+    seeds = batch.get_attr("seeds")
     assert [seeds[row] for row in rows] == [[3 + row] for row in rows]  # New ones, same seed.
     observ, reward, *_, infos = batch.step(STAY)
     np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 1, 3))
@@ -79,7 +77,7 @@ def test_seeds_of_restarts_follow_from_seed_episode_and_own_restarts_only(make):
                 seeds.append(batch[0].seeds[0])
         return seeds
 
-    failed, other_failed = [CommandedEnv.RAISE, 0], [0, CommandedEnv.RAISE]
+    failed, other_failed = [RAISE, 0], [0, RAISE]
     batch = make(**HERE)
     first, second = restarts(batch, failed, failed)
     assert len({first, second, 5, 6}) == 4 and batch[1].seeds == [6]
@@ -91,10 +89,10 @@ def test_over_the_limit_the_first_cause_is_raised(make):
     batch = make(limit=2)
     batch.reset(seed=0)
     with pytest.warns(UserWarning, match="restart number"):
-        batch.step([0, CommandedEnv.RAISE, 0, 0])
-        batch.step([0, 0, 0, CommandedEnv.DIE])
+        batch.step([0, RAISE, 0, 0])
+        batch.step([0, 0, 0, DIE])
     with pytest.raises(EnvironmentRaisedError, match="1 failed") as caught:
-        batch.step([0, 0, CommandedEnv.RAISE, 0])
+        batch.step([0, 0, RAISE, 0])
     assert caught.value.env_index == 1
     assert "The first of 3 failures within 600 s; 2 restarts are allowed." in str(caught.value)
     assert "1 process (was killed by SIGKILL)" in str(caught.value)
@@ -106,113 +104,80 @@ def test_failures_before_the_window_do_not_count(make):
     with pytest.warns(UserWarning, match="restart number"):
         for _ in range(4):
             time.sleep(0.06)
-            batch.step([0, CommandedEnv.RAISE])
+            batch.step([0, RAISE])
     assert batch.restarts.count == 4
 
 
 class Unlucky(CommandedEnv):
-    """Its constructor fails from the second time on, as often as the file has lines left."""
+    """Environment 0 fails in a call, raising or dying, as often as its file has words left."""
 
-    def __init__(self, name, path):
+    def __init__(self, name, path, call):
         super().__init__(name)
-        if name == "1" and os.path.exists(path):
-            lines = open(path).readlines()
-            open(path, "w").writelines(lines[1:])
-            if lines:
-                raise OSError("no display")
-
-
-@pytest.mark.parametrize("fault", [CommandedEnv.RAISE, CommandedEnv.DIE])
-def test_a_constructor_that_fails_again_is_tried_again(make, fault, tmp_path):
-    path = tmp_path / "failures"
-    batch = make(functools.partial(Unlucky, path=str(path)), limit=3)
-    batch.reset(seed=0)
-    path.write_text("1\n2\n")
-    with pytest.warns(UserWarning, match="restart number"):
-        *_, infos = batch.step([0, fault, 0, 0])
-    assert infos["restarted"][1] and not infos["restarted"][2:].any()
-    assert batch.restarts.count == 3
-    with pytest.raises(EnvironmentFailure):
-        batch.step([0, fault, 0, 0])
-
-
-class UnluckyReset(CommandedEnv):
-    """Its reset raises, or kills the process, as often as the file has lines left."""
-
-    def __init__(self, name, path):
-        super().__init__(name)
-        self._path = path
+        self._path, self._call = path, call
+        self._fail_in("constructor")
 
     def reset(self, **kwargs):
-        lines = open(self._path).readlines() if os.path.exists(self._path) else []
-        if self.name == "0" and lines:
-            open(self._path, "w").writelines(lines[1:])
-            if lines[0] == "die\n":
+        self._fail_in("reset")
+        return super().reset(**kwargs)
+
+    def _fail_in(self, call):
+        lines = self._path.read_text().split() if self._path.exists() else []
+        if self.name == "0" and call == self._call and lines:
+            self._path.write_text(" ".join(lines[1:]))
+            if lines[0] == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             raise OSError("no luck")
-        return super().reset(**kwargs)
 
 
 @pytest.mark.parametrize(
-    ("faults", "failures", "count", "restarted"),
+    ("faults", "call", "failures", "count"),
     [
-        ([CommandedEnv.DIE, 0, 0, 0], ["raise"], 2, [0, 1]),
-        ([CommandedEnv.RAISE, CommandedEnv.RAISE, 0, 0], ["die"], 2, [0, 1]),
-        ([CommandedEnv.RAISE, 0, 0, 0], ["die", "raise"], 3, [0, 1]),
-        ([CommandedEnv.RAISE, 0, 0, 0], ["raise"], 2, [0]),
+        ([RAISE, 0, 0, 0], "constructor", "raise raise", 3),
+        ([DIE, 0, 0, 0], "constructor", "raise", 2),
+        ([DIE, 0, 0, 0], "reset", "raise", 2),
+        ([RAISE, RAISE, 0, 0], "reset", "die raise", 3),
     ],
 )
-def test_all_that_was_reset_is_restarted_if_resets_fail_again(
-    make, tmp_path, faults, failures, count, restarted
+def test_constructors_and_resets_that_fail_again_are_tried_again(
+    make, tmp_path, faults, call, failures, count
 ):
     path = tmp_path / "failures"
-    batch = make(functools.partial(UnluckyReset, path=str(path)))
+    batch = make(functools.partial(Unlucky, path=path, call=call), limit=count)
     batch.reset(seed=0)
     batch.step(STAY)
-    path.write_text("".join(f"{failure}\n" for failure in failures))
+    path.write_text(failures)
     with pytest.warns(UserWarning, match="restart number"):
         observ, reward, _, truncated, infos = batch.step(faults)
-    expected = np.isin(range(4), restarted)
-    np.testing.assert_array_equal(infos["restarted"], expected)
-    np.testing.assert_array_equal(truncated, expected)
-    np.testing.assert_array_equal(reward, np.where(expected, 0, 0.5))
-    np.testing.assert_array_equal(observ[:, 1], np.where(expected, 0, 2))
+    # All environments of a process that died, or else the one that raised.
+    alone = (faults[0], call) == (RAISE, "constructor")
+    restarted = np.arange(4) < (1 if alone else 2)
+    np.testing.assert_array_equal(infos["restarted"], restarted)
+    np.testing.assert_array_equal(truncated, restarted)
+    np.testing.assert_array_equal(reward, np.where(restarted, 0, 0.5))
+    np.testing.assert_array_equal(observ[:, 1], np.where(restarted, 0, 2))
     assert batch.restarts.count == count
+    with pytest.raises(EnvironmentFailure):  # One more than the limit.
+        batch.step(faults)
 
 
-def test_environments_restart_while_they_are_reset(make):
+def test_resets_restart_environments_but_cut_no_episodes_of_others(make):
     batch = make()
     with pytest.warns(UserWarning, match="restart number 1.*KeyError"):
         observ, _ = batch.reset(seed=0, options={"raise": "2"})
     np.testing.assert_array_equal(observ[:, 1], [0, 0, 0, 0])
     *_, infos = batch.step(STAY)
     assert not infos["restarted"].any()
-
-
-def test_a_reset_of_some_does_not_cut_the_episodes_of_others(make):
-    batch = make()
-    batch.reset(seed=0)
-    batch.step(STAY)
-    os.kill(batch._hosts[0].pid, signal.SIGKILL)
+    os.kill(batch[0]._host.pid, signal.SIGKILL)
     with pytest.raises(EnvironmentFailure, match="killed by SIGKILL"):
         batch.reset(options={"reset_mask": np.array([True, False, False, False])})
 
 
-def test_environments_of_this_process_restart():
-    hosts = [LocalHost(functools.partial(CommandedEnv, str(index)), index) for index in range(3)]
-    batch = BatchEnv(hosts, blocking=True, restart_limit=5)
-    batch.reset(seed=0)
-    before, *_ = batch.step([0, 0, 0])
-    with pytest.warns(UserWarning, match="Environment 1: restart number 1"):
-        observ, *_, infos = batch.step([0, CommandedEnv.RAISE, CommandedEnv.END])
-    np.testing.assert_array_equal(infos["restarted"], [False, True, False])
-    np.testing.assert_array_equal(infos["final_obs"][1], before[1])
-    np.testing.assert_array_equal(observ[:, 1], [2, 0, 0])
-
-
 def test_invalid_data_is_a_reason_to_restart(make):
-    constructor = functools.partial(_faulty, {"observ": np.nan}, 3)
-    batch = make(constructor, **HERE)
+    def faulty(name):
+        """An environment, the first of which fails in its third step."""
+        return FaultyEnv(CommandedEnv(name), {"observ": np.nan}, 3 if name == "0" else 0)
+
+    batch = make(faulty, **HERE)
     batch.reset(seed=0)
     with pytest.warns(UserWarning, match="restart number 1.*returned nan at"):
         for step in range(3):
@@ -222,35 +187,23 @@ def test_invalid_data_is_a_reason_to_restart(make):
     assert np.isfinite(observ).all()
 
 
-def _faulty(fault, countdown, name):
-    """An environment, the first of which fails in its step number `countdown`."""
-    return FaultyEnv(CommandedEnv(name), fault, countdown if name == "0" else 0)
-
-
 class BadlyBegun(CommandedEnv):
     """Its second episode begins with an observation that is invalid, after a valid info."""
 
     def reset(self, *, seed=None, options=None):
         observ, info = super().reset(seed=seed, options=options)
-        is_second = len(self.seeds) == 2
+        is_second = self.name == "1" and len(self.seeds) == 2
         return observ + (np.nan if is_second else 0), {**info, **({"bad": 1} if is_second else {})}
 
 
-@pytest.mark.parametrize("host", ["inline", "process"])
-def test_infos_of_a_row_that_failed_are_those_of_its_restart(host):
-    constructors = [CommandedEnv, BadlyBegun]
-    batch = (
-        BatchEnv([LocalHost(constructors)], True, restart_limit=1)
-        if host == "inline"
-        else make_batch_env(constructors, 1, restart_limit=1)
-    )
-    with contextlib.closing(batch):
-        batch.reset(seed=3)
-        with pytest.warns(UserWarning, match="nan"):
-            *_, infos = batch.step([CommandedEnv.END, CommandedEnv.END])
+def test_infos_of_a_row_that_failed_are_those_of_its_restart(make):
+    batch = make(BadlyBegun, **HERE)
+    batch.reset(seed=3)
+    with pytest.warns(UserWarning, match="nan"):
+        *_, infos = batch.step([CommandedEnv.END, CommandedEnv.END])
     assert infos["restarted"].tolist() == [False, True]
     assert "bad" not in infos
-    assert infos["name"].tolist() == ["one", "one"]
+    assert infos["name"].tolist() == ["0", "1"]
     assert infos["final_info"]["_action"].tolist() == [True, False]
 
 
@@ -261,5 +214,5 @@ def test_arrays_that_the_caller_changes_are_its_own(make):
         before = observ.copy()
         observ[...] = 99
         with pytest.warns(UserWarning, match="restart number"):
-            *_, infos = batch.step([0, CommandedEnv.RAISE])
+            *_, infos = batch.step([0, RAISE])
         np.testing.assert_array_equal(infos["final_obs"][1], before[1])
