@@ -9,13 +9,14 @@ import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from agents.errors import (
-    EnvironmentRaisedError,
-)
+from agents.environments.mock_environment import MockEnvironment
+from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError
 from agents.workers.external_process import ExternalProcess
 from tests.faults.processes import is_running, taking_less_than
 from tests.faulty_toys import CommandedEnv
+from tests.toys import MIXED_ACTIONS, MIXED_OBSERVATIONS, RandomEnv
 
 # Workers need not be able to import this module.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -28,7 +29,9 @@ def hosting(constructor, **kwargs):
 @pytest.fixture(scope="module")
 def one():
     """A process with one environment that stays usable."""
-    with hosting(CommandedEnv, timeout=20) as process:
+    with hosting(CommandedEnv, timeout=20, blocking=False) as process:
+        process.wait_until_ready()
+        process.wait_until_ready()
         yield process
 
 
@@ -52,27 +55,60 @@ def test_behaves_like_the_environment():
         expected, expected_info = env.reset(seed=4, options={"size": 2})
         np.testing.assert_array_equal(observ, expected)
         assert info == expected_info
+        observs = []
         for action in (0, np.int64(50), env.END, 0):  # There is no autoreset.
             result, expected = process.step(action), env.step(action)
-            np.testing.assert_array_equal(result[0], expected[0])
+            observs.append((result[0], expected[0]))
             assert result[0].dtype == np.float64
             assert result[1:] == expected[1:]
             assert [type(value) for value in result[1:4]] == [float, bool, bool]
+        for observ, expected in observs:  # They have not changed since.
+            np.testing.assert_array_equal(observ, expected)
         assert process.observation_space == env.observation_space
         assert process.action_space == env.action_space
         assert (process.num_envs, len(process)) == (1, 1)
 
 
+class RecordingEnv(RandomEnv):
+    """Reports its last action."""
+
+    @property
+    def last_action(self):
+        return self.history[-1].action
+
+
+def test_structures_arrive_unchanged_in_both_directions():
+    make = lambda: RecordingEnv(MIXED_OBSERVATIONS, MIXED_ACTIONS, 0, 0)  # noqa: E731
+    with hosting(make, timeout=20) as process:
+        observ, _ = process.reset(seed=3)
+        np.testing.assert_equal(observ, process.observs[-1])
+        for action in (process.action_space.sample() for _ in range(3)):
+            observ = process.step(action)[0]
+            np.testing.assert_equal(observ, process.observs[-1])
+            np.testing.assert_equal(process.last_action, action)  # In its space, as checked.
+
+
+def test_spaces_without_dimensions_and_unsupported_ones():
+    with hosting(lambda: MockEnvironment((), (), 3, 3)) as process:
+        observ, _ = process.reset(seed=0)
+        assert isinstance(observ, np.ndarray) and observ.shape == ()
+        assert process.step(np.array(0.5, np.float32))[0] in process.observation_space
+
+    class Talker(gymnasium.Env):
+        observation_space, action_space = spaces.Text(5), spaces.Discrete(2)
+
+    with pytest.raises(UnsupportedSpaceError, match="Text"):
+        ExternalProcess(Talker)
+
+
 def test_attributes_and_methods(one):
     assert (one.name, one[0].name) == ("one", "one")
     assert one.call("add", 1, two=2) == one[0].call("add", 1, two=2) == 3
+    assert one.call("add", 2, 3, blocking=False)() == 5
     assert one.metadata == CommandedEnv.metadata and one.render_mode is None
     one[0].set_attr("name", "another")
     assert one.name == "another"
     one[0].set_attr("name", "one")
-
-
-def test_missing_and_special_attributes(one):
     with pytest.raises(AttributeError):
         _ = one._secret
     assert one.call("_secret") == "hidden"
@@ -96,9 +132,6 @@ def test_several_environments_step_together_with_autoreset(three):
     assert (infos[1]["final_info"], infos[0]) == ({"action": CommandedEnv.END}, {})
     assert (len(three), [env.name for env in three], three[-1].name) == (3, ["a", "b", "c"], "c")
     assert three[1].call("add", 1) == 1
-
-
-def test_attributes_of_several_environments_need_an_index(three):
     with pytest.raises(AttributeError, match=r"'name' of which environment\? This process hosts 3"):
         _ = three.name
     with pytest.raises(AttributeError, match="call"):
@@ -107,47 +140,20 @@ def test_attributes_of_several_environments_need_an_index(three):
         _ = three[3]
 
 
-def test_results_do_not_change_and_wrong_arguments_are_refused(one):
-    first, _ = one.reset()
-    results = [one.step(0)[0] for _ in range(5)]
-    assert [first[1], *(observ[1] for observ in results)] == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(ValueError, match="negative"):
-        one.reset(seed=-1)
-    with pytest.raises(ValueError, match="at least one"):
-        ExternalProcess([])
-
-
-def test_constructors_may_be_closures_and_local_classes(offset=10):
-    class Local(CommandedEnv):
-        def _observ(self):
-            return super()._observ() + offset
-
-    with hosting(Local) as process:
-        np.testing.assert_array_equal(process.reset()[0], [offset, offset])
-
-
-# Promises.
-
-
-def test_steps_and_resets_without_waiting(one):
+def test_steps_and_resets_without_waiting(one, three):
     one.reset()
     promise = one.step(0, blocking=False)
     first, second = promise(), promise()
     assert first is second
     assert first[0][1] == 1
     assert one.reset(blocking=False)()[0][1] == 0
-    assert one.call("add", 2, 3, blocking=False)() == 5
+    three.reset()
+    three.step([CommandedEnv.NAP, 11, 0], blocking=False)
+    three.step([0, 12, 0])
+    assert three[1].actions[-2:] == [11, 12]  # An abandoned step keeps its own action.
 
 
-def test_an_abandoned_step_keeps_its_own_action():
-    with hosting([CommandedEnv, CommandedEnv], timeout=20) as process:
-        process.reset()
-        process.step([CommandedEnv.NAP, 11], blocking=False)
-        process.step([0, 12])
-        assert process[1].actions == [11, 12]
-
-
-# Failures of an environment.
+# Failures of an environment; those of its process are in tests/vector and tests/faults.
 
 
 def assert_place(error, process, index=0, step=None):
@@ -178,29 +184,21 @@ def test_errors_of_reset_step_and_methods_are_typed_and_leave_the_process_usable
     assert three.step([0, 0, 0])[0][0, 1] == 1
 
 
-def test_waiting_for_the_environments_later():
+def test_arguments_and_constructors_that_are_refused(one):
+    with pytest.raises(ValueError, match="negative"):
+        one.reset(seed=-1)
+    with pytest.raises(ValueError, match="at least one"):
+        ExternalProcess([])
+    generator = (i for i in range(3))
+    with pytest.raises(TypeError, match="pickle"):
+        one.call("add", generator)
+    assert one.call("add", 1) == 1
+    with pytest.raises(TypeError, match="pickle"):
+        ExternalProcess(lambda: generator)
     with hosting(lambda: 1 / 0, blocking=False) as process:
         with pytest.raises(EnvironmentRaisedError, match="ZeroDivisionError"):
             process.wait_until_ready()
         assert process.closed
-    with hosting(CommandedEnv, blocking=False) as process:
-        process.wait_until_ready()
-        process.wait_until_ready()
-        assert process.reset()[0][1] == 0
-
-
-def test_values_that_cannot_be_pickled(one):
-    with pytest.raises(
-        EnvironmentRaisedError, match="could not reply.*cannot pickle 'generator'"
-    ) as caught:
-        one.call("generator")
-    assert caught.value.pid == one.pid
-    with pytest.raises(TypeError, match="pickle"):
-        one.call("add", (i for i in range(3)))
-    assert one.call("add", 1) == 1
-    with pytest.raises(TypeError, match="pickle"):
-        generator = (i for i in range(3))
-        ExternalProcess(lambda: generator)
 
 
 # Closing.
