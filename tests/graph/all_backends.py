@@ -8,7 +8,7 @@ from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.vector.batch_env import BatchEnv
 from agents.vector.process_batch import make_batch_env
 
-BACKENDS = ["process", "inline", "gymnasium"]
+BACKENDS = ["process", "gymnasium"]
 
 
 def make_batch(constructors, backend, info_keys=()):

@@ -193,7 +193,6 @@ def steps_then(fault, count=25):
     ("fault", "error"),
     [
         (OSError("no luck"), EnvironmentRaisedError),
-        ("die", WorkerDiedError),
         ("hang", WorkerTimeoutError),
     ],
 )

@@ -102,7 +102,7 @@ def test_steps_in_processes_equal_those_of_gymnasium():
         a=spaces.Box(-1, 1, (2,), np.float32), b=spaces.MultiDiscrete([3, 4])
     )
     make = functools.partial(sampler, observation_space, action_space)
-    with contextlib.closing(make_batch_env([make] * 5, 2)) as batch:
+    with contextlib.closing(make_batch_env([make] * 5, 3, inline_share=True)) as batch:
         assert_steps_of_gymnasium(batch, [make] * 5, seed=3, steps=30)
 
 
