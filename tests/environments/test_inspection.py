@@ -1,5 +1,6 @@
 import functools
 import random
+import re
 
 import gymnasium
 import numpy as np
@@ -54,11 +55,6 @@ def findings(num_steps=200, **parts):
     return inspect_env(functools.partial(Walk, **parts), num_steps).findings
 
 
-def finding(**parts):
-    (found,) = findings(**parts)
-    return found
-
-
 @pytest.mark.parametrize("env", ["Pendulum-v1", "CartPole-v1", "Acrobot-v1"])
 def test_nothing_is_found_in_environments_of_gymnasium(env):
     inspection = inspect_env(functools.partial(gymnasium.make, env), num_steps=1000)
@@ -93,76 +89,74 @@ def test_scales_are_those_of_all_numbers():
     np.testing.assert_allclose(scale.deviation(), np.std(observs, axis=0), rtol=1e-3)
 
 
-@pytest.mark.parametrize(("low", "high"), [(2, np.inf), (-np.inf, -3)])
-def test_actions_that_a_new_policy_does_not_reach(low, high):
-    found = finding(action_space=spaces.Box(low, high, (2,), np.float32))
-    assert not found.is_error and found.problem.endswith(f"outside of [{low:g}, {high:g}]")
-    assert "two finite bounds" in found.advice
+def box(low, high, dtype=np.float32, size=2):
+    return spaces.Box(low, high, (size,), dtype)
 
 
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Box(-np.inf, np.inf, (1,), np.float32),
-        spaces.Box(-2, 8, (1,)),
-        spaces.Box(-1000, 1000, (1,)),
-        spaces.Discrete(3),
-    ],
-)
-def test_other_actions_are_fine(space):
-    assert findings(action_space=space) == []
+def clock(dtype):
+    """The parts of a walk that observes numbers of which float32 keeps little."""
+    space = box(-np.inf, np.inf, dtype)
+    return {
+        "observation_space": space,
+        "observe": lambda place, noise: np.array([noise, 1.7e6 + noise], dtype),
+    }
 
 
-def test_what_float32_loses_of_observations():
-    def clock(dtype):
-        space = spaces.Box(-np.inf, np.inf, (2,), dtype)
-        return findings(
-            observation_space=space,
-            observe=lambda place, noise: np.array([noise, 1.7e6 + noise], dtype),
-        )
+FINDINGS = [  # Whether it is an error, its problem, its advice.
+    (
+        {"action_space": box(2, np.inf)},
+        (False, r"outside of \[2, inf\]$", "two finite bounds"),
+    ),
+    (
+        {"action_space": box(-np.inf, -3)},
+        (False, r"outside of \[-inf, -3\]$", "two finite bounds"),
+    ),
+    ({"action_space": box(-np.inf, np.inf)}, None),
+    ({"action_space": box(-2, 8)}, None),
+    ({"action_space": box(-1000, 1000)}, None),
+    ({"action_space": spaces.Discrete(3)}, None),
+    (
+        clock(np.float32),
+        (False, r"^observations: number 1 is around 1.7e\+06 and changes by ", "differences"),
+    ),
+    (clock(np.float64), None),  # Normalized before it becomes float32.
+    (
+        {
+            "observation_space": box(-np.inf, np.inf, np.float64, 1),
+            "observe": lambda place, noise: np.array([1e200 * noise]),
+        },
+        (True, "too large for float32", "scale or clip"),
+    ),
+    (
+        {"draw": random.random},
+        (False, "^two environments .* with the same seed differ at once$", "np_random"),
+    ),
+    ({"keeps_place": True}, (False, "was used before", "RebuildOnSeed")),
+    ({"length": None}, (False, "no episode ended in 200 random steps", "--max-episode-steps")),
+    # Gymnasium's checker finds the same.
+    ({"observation_space": box(0, 0.5)}, (False, r"in an observation of Box\(0.0, 0.5", "widen")),
+    ({"reward": lambda place: 0.0}, (False, "the reward was 0 in all 200 random steps", "")),
+]
 
-    (found,) = clock(np.float32)
-    assert found.problem.startswith("observations: number 1 is around 1.7e+06 and changes by ")
-    assert not found.is_error and "differences" in found.advice
-    assert clock(np.float64) == []  # Normalized before it becomes float32.
+
+@pytest.mark.parametrize(("parts", "expected"), FINDINGS)
+def test_findings(parts, expected):
+    found = findings(**parts)
+    if expected is None:
+        assert found == []
+        return
+    [found] = found
+    is_error, problem, advice = expected
+    assert found.is_error == is_error
+    assert re.search(problem, found.problem) and advice in found.advice
 
 
-def test_observations_beyond_float32():
-    box = spaces.Box(-np.inf, np.inf, (1,), np.float64)
-    found = finding(observation_space=box, observe=lambda place, noise: np.array([1e200 * noise]))
-    assert found.is_error and "too large for float32" in found.problem
-
-
-def test_random_numbers_that_no_seed_determines():
-    found = finding(draw=random.random)
-    assert found.problem == "two environments that are reset with the same seed differ at once"
-    assert "np_random" in found.advice
-
-
-def test_state_that_a_reset_keeps():
-    found = finding(keeps_place=True)
-    assert "was used before" in found.problem and "RebuildOnSeed" in found.advice
+def test_what_the_advice_names_leaves_nothing_to_find():
     make = functools.partial(Walk, keeps_place=True)
     assert inspect_env(lambda: RebuildOnSeed(make), 100).findings == []
-
-
-def test_episodes_that_do_not_end():
-    found = finding(length=None)
-    assert "no episode ended in 200 random steps" in found.problem
-    assert "--max-episode-steps" in found.advice
     spec = EnvSpec("Walk-v0", functools.partial(Walk, length=None), max_episode_steps=10)
     limited = inspect_env(functools.partial(gymnasium.make, spec, disable_env_checker=True), 100)
     assert limited.findings == [] and limited.time_limit == 10
-
-
-def test_observations_out_of_bounds():
-    found = finding(observation_space=spaces.Box(0, 0.5, (2,), np.float32))
-    assert "in an observation of Box(0.0, 0.5" in found.problem and not found.is_error
-    assert "widen" in found.advice  # Gymnasium's checker finds the same.
-
-
-def test_rewards_that_nothing_changes():
-    assert "the reward was 0 in all 200 random steps" in finding(reward=lambda place: 0.0).problem
 
 
 @pytest.mark.parametrize(

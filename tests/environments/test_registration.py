@@ -1,52 +1,14 @@
-import functools
 import importlib.util
 import subprocess
 import sys
 
 import gymnasium
-import numpy as np
 import pytest
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from agents.environments.registration import find_spec, make_env
+from agents.environments.registration import find_spec
 from agents.errors import UsageError
 from agents.settings.installation import install_command
-from tests.toys import CountingEnv
-
-MY_WRAPPERS = """
-import gymnasium
-from gymnasium.wrappers import TransformReward
-
-def plus_one(env):
-    return TransformReward(env, lambda reward: reward + 1)
-
-def doubled(env):
-    return TransformReward(env, lambda reward: reward * 2)
-
-def nothing(env):
-    pass
-
-class Masked(gymnasium.Wrapper):
-    def reset(self, **kwargs):
-        return self.env.reset(**kwargs)[0], {"action_mask": [1, 0]}
-
-    def step(self, action):
-        return *self.env.step(action)[:4], {"action_mask": [0, 1]}
-"""
-
-
-def slope_of(steps, action, slope):
-    return slope
-
-
-def make_ramp(slope=1.0):
-    """Observes the number of steps; the reward is the slope; never ends."""
-    reward = functools.partial(slope_of, slope=slope)
-    return CountingEnv((), spaces.Box(-np.inf, np.inf, (1,), np.float32), reward=reward)
-
-
-RAMP = EnvSpec("Ramp-v0", entry_point=make_ramp, max_episode_steps=7)
 
 
 @pytest.fixture
@@ -163,59 +125,6 @@ class TestFindSpec:
         monkeypatch.setitem(gymnasium.registry, spec.id, spec)
         with pytest.raises(UsageError, match="'OnlyVector-v0' only exists as a vector"):
             find_spec(spec.id)
-
-
-class TestMakeEnv:
-    @pytest.mark.parametrize(
-        ("settings", "expected"),
-        [
-            ({}, (7, 7.0, 7.0)),
-            ({"max_episode_steps": 4}, (4, 4.0, 4.0)),
-            ({"env_kwargs": {"slope": 0.5}}, (7, 3.5, 7.0)),
-            ({"action_repeat": 3, "max_episode_steps": 9}, (3, 9.0, 9.0)),
-        ],
-    )
-    def test_settings(self, settings, expected):
-        """Length, return and last observation of an episode."""
-        env = make_env(RAMP, settings.pop("env_kwargs", {}), **settings)
-        env.reset()
-        total, length, truncated = 0.0, 0, False
-        while not truncated:
-            observ, reward, _, truncated, _ = env.step(0)
-            total, length = total + reward, length + 1
-        assert (length, total, float(observ[0])) == expected
-
-    def test_an_argument_that_the_environment_does_not_take_raises(self):
-        with pytest.raises(UsageError, match="env_kwargs: .*'incline'"):
-            make_env(RAMP, {"incline": 2})
-
-    def test_wrappers_are_applied_in_order(self, module):
-        module("my_wrappers", MY_WRAPPERS)
-        env = make_env(
-            RAMP,
-            {},
-            env_wrappers=["my_wrappers:plus_one", "my_wrappers:doubled"],
-            wrap=lambda env: gymnasium.wrappers.TransformReward(env, lambda reward: reward - 7),
-        )
-        env.reset()
-        assert env.step(0)[1] == (1 + 1) * 2 - 7
-
-    def test_wrappers_that_are_missing_or_return_no_environment_raise(self, module):
-        module("my_wrappers", MY_WRAPPERS)
-        with pytest.raises(UsageError, match="'my_wrappers:nothing' must return an environment"):
-            make_env(RAMP, {}, env_wrappers=["my_wrappers:nothing"])
-        with pytest.raises(UsageError, match="env_wrappers 'my_wrappers:noting'"):
-            make_env(RAMP, {}, env_wrappers=["my_wrappers:noting"])
-
-    def test_action_masks_are_observed(self, module):
-        module("my_wrappers", MY_WRAPPERS)
-        env = make_env(RAMP, {}, env_wrappers=["my_wrappers:Masked"], action_mask=True)
-        observ, _ = env.reset()
-        np.testing.assert_array_equal(observ["action_mask"], [1, 0])
-        assert observ["observ"].shape == (1,)
-        np.testing.assert_array_equal(env.step(0)[0]["action_mask"], [0, 1])
-        with pytest.raises(ValueError, match="must hold 'action_mask'"):
-            make_env(RAMP, {}, action_mask=True).reset()
 
 
 def test_workers_import_neither_tensorflow_nor_pydantic():

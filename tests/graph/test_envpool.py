@@ -28,19 +28,6 @@ def test_without_envpool_the_message_says_how_to_install_it(monkeypatch):
     assert len(str(raised.value).splitlines()) == 2
 
 
-def test_unknown_environments_raise():
-    pytest.importorskip("envpool")
-    with pytest.raises(UsageError, match="Pendulun-v1"):
-        make_backend(load_config(env="Pendulun-v1", env_backend="envpool")).check()
-
-
-def test_the_specification_has_the_id():
-    pytest.importorskip("envpool")
-    assert (
-        make_backend(load_config(env="Hopper-v4", env_backend="envpool")).check().id == "Hopper-v4"
-    )
-
-
 @pytest.mark.parametrize(("settings", "limit"), [({}, 200), ({"max_episode_steps": 9}, 9)])
 def test_time_limits(settings, limit):
     with make(env="Pendulum-v1", **settings) as envs:

@@ -131,6 +131,12 @@ def test_settings_and_arguments_reach_the_environments(my_wrappers, env_backend,
     [
         ({"env": "Pendulm-v1"}, {}, UsageError, "did you mean 'Pendulum-v1'"),
         ({"env_wrappers": ["my_wrappers:nothing"]}, {}, UsageError, "must return an environment"),
+        (
+            {"env_wrappers": ["my_wrappers:noting"]},
+            {},
+            UsageError,
+            "env_wrappers 'my_wrappers:noting'",
+        ),
         ({"env_kwargs": {"incline": 2}}, {}, UsageError, "constructor of .* argument 'incline'"),
         ({}, {"action_space": spaces.Box(0, 5, (2,), np.int32)}, UnsupportedSpaceError, "int32"),
         ({}, {"observation_space": spaces.Text(5)}, UnsupportedSpaceError, "Text"),
@@ -165,16 +171,13 @@ def children():
     return {child for task in tasks for child in (task / "children").read_text().split()}
 
 
-@pytest.mark.parametrize(("num_processes", "expected"), [(2, 2), (5, 3)])
-def test_environments_are_spread_over_processes(num_processes, expected):
-    processes = processes_of(3, env_backend="process", num_processes=num_processes)
-    assert len(set(processes)) == expected
+def test_environments_are_spread_over_processes():
+    processes = processes_of(3, env_backend="process", num_processes=2)
+    assert len(set(processes)) == 2
     assert os.getpid() not in processes
 
 
-@pytest.mark.parametrize(
-    ("num_processes", "expected"), [(1, [3]), (2, [1, 2]), (5, [1, 1, 1]), (0, None)]
-)
+@pytest.mark.parametrize(("num_processes", "expected"), [(1, [3]), (2, [1, 2]), (0, None)])
 def test_the_training_process_is_one_of_a_hybrid(num_processes, expected):
     processes = processes_of(3, env_backend="hybrid", num_processes=num_processes)
     counts = [processes.count(process) for process in dict.fromkeys(processes)]

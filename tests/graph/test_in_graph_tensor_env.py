@@ -73,12 +73,11 @@ def test_environments_are_reset_in_the_same_step(mode):
     assert result.terminated.dtype == result.truncated.dtype == tf.bool
 
 
-@every_mode
-def test_actions_are_repeated_until_the_episode_ends(mode):
+def test_actions_are_repeated_until_the_episode_ends():
     envs = InGraphTensorEnv(
         CountingTensorEnv([2, 6, 1000], ACTIONS, reward_of), 3, 7, action_repeat=3
     )
-    step = in_mode(envs.simulate, mode)
+    step = in_mode(envs.simulate, "compiled")
     envs.reset()
     finals, rewards, flags = [], [], []
     for _ in range(4):

@@ -1,16 +1,13 @@
 import functools
 
-import hypothesis
 import numpy as np
 import pytest
 import tensorflow as tf
-from hypothesis import strategies
-from hypothesis.extra import numpy as hypothesis_numpy
 
 from agents.environments.mock_environment import MockEnvironment
 from agents.graph.algorithm import Actor
 from agents.graph.mock_algorithm import MockAlgorithm
-from agents.graph.simulation import _episode_sums, complete_episodes, simulate
+from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.step import Rollout, Step
 from tests.graph.all_backends import BACKENDS, in_graph
 from tests.toys import CountingEnv, read_counts, squared_steps
@@ -110,22 +107,24 @@ def test_transitions_and_rollouts_equal_a_plain_loop(backend):
     assert actor.step == steps - 1
 
 
-@pytest.mark.parametrize("deterministic", [False, True])
-def test_calls_have_an_order_and_are_traced_once(deterministic):
-    kwargs = {"deterministic": True} if deterministic else {}
+def test_calls_have_an_order_and_are_traced_once():
     with in_graph([Counter]) as envs:
         envs.reset()
-        actor = Recorder(envs, 50)
-        run = tf.function(lambda: simulate(envs, actor, 50, **kwargs))
-        run()
-        run()
-        assert actor.calls == [
-            ("begin_rollout", 50),
-            ("perform", deterministic),
-            "experience",
-            "end_episode",
-            "begin_episode",
-        ]
+        for deterministic in (False, True):
+            kwargs = {"deterministic": True} if deterministic else {}
+            actor = Recorder(envs, 50)
+            run = tf.function(
+                lambda actor=actor, kwargs=kwargs: simulate(envs, actor, 50, **kwargs)
+            )
+            run()
+            run()
+            assert actor.calls == [
+                ("begin_rollout", 50),
+                ("perform", deterministic),
+                "experience",
+                "end_episode",
+                "begin_episode",
+            ]
 
 
 def test_actions_are_chosen_for_the_newest_observations():
@@ -164,9 +163,9 @@ class RewardRecorder(MockAlgorithm):
         )
 
 
-@pytest.mark.parametrize("ending", ["terminated", "truncated", "both"])
-def test_returns_and_lengths_continue_from_rollout_to_rollout(ending):
-    constructors = [lambda d=d: MockEnvironment((2,), (1,), 1, d, ending) for d in (1, 4, 30)]
+def test_returns_and_lengths_continue_from_rollout_to_rollout():
+    plans = ((1, "both"), (4, "terminated"), (30, "truncated"))
+    constructors = [lambda plan=plan: MockEnvironment((2,), (1,), 1, *plan) for plan in plans]
     with in_graph(constructors) as envs:
         envs.reset()
         actor = RewardRecorder(envs)
@@ -211,9 +210,6 @@ def test_an_episode_that_a_restart_ended_is_not_complete():
     np.testing.assert_array_equal(complete_episodes(never_restarted), done)
 
 
-# Failures and structures.
-
-
 def loop_sums(reward, done, returns, lengths):
     returns, lengths = returns.copy(), lengths.copy()
     all_returns, all_lengths = [], []
@@ -223,25 +219,3 @@ def loop_sums(reward, done, returns, lengths):
         all_lengths.append(lengths)
         returns, lengths = np.where(step_done, 0, returns), np.where(step_done, 0, lengths)
     return np.array(all_returns), np.array(all_lengths), returns, lengths
-
-
-SHAPES = strategies.sampled_from([(1, 1), (5, 1), (1, 4), (20, 3)])  # Each is compiled.
-
-
-@hypothesis.given(SHAPES, strategies.data())
-@hypothesis.settings(deadline=None, max_examples=60)
-def test_episode_sums_equal_a_plain_loop(shape, data):
-    numbers = strategies.integers(-100, 100)
-    reward = data.draw(hypothesis_numpy.arrays(np.float32, shape, elements=numbers))
-    done = data.draw(hypothesis_numpy.arrays(bool, shape))
-    returns = data.draw(hypothesis_numpy.arrays(np.float32, shape[1], elements=numbers))
-    lengths = data.draw(
-        hypothesis_numpy.arrays(np.int32, shape[1], elements=strategies.integers(0, 100))
-    )
-    all_returns, all_lengths, after = _episode_sums(
-        *map(tf.constant, (reward, done, returns, lengths))
-    )
-    for actual, expected in zip(
-        (all_returns, all_lengths, *after), loop_sums(reward, done, returns, lengths), strict=True
-    ):
-        np.testing.assert_array_equal(actual, expected)

@@ -313,15 +313,3 @@ def test_an_actor_acts_once_in_every_step_of_every_environment():
             rollout = simulate(envs, actor, T)
         np.testing.assert_array_equal(actor.acted, 2 * T)
         assert (actor.begun.numpy() >= rollout.done.numpy().sum(axis=0)).all()
-
-
-def test_the_turn_reads_and_writes_the_steps_of_ready_environments():
-    turn = Turn(tf.constant([2, 0, 1]), tf.constant([True, False, True]))
-    stored = tf.Variable(np.arange(18.0).reshape(3, 3, 2))  # [T, B, 2]
-    np.testing.assert_array_equal(turn.read(stored), [[12, 13], [2, 3], [10, 11]])
-    turn.write(stored, -tf.ones([3, 2], tf.float64))
-    expected = np.arange(18.0).reshape(3, 3, 2)
-    expected[2, 0] = expected[1, 2] = -1
-    np.testing.assert_array_equal(stored, expected)
-    chosen = turn.select({"a": tf.ones([3])}, {"a": tf.zeros([3])})
-    np.testing.assert_array_equal(chosen["a"], [1, 0, 1])

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from gymnasium import spaces
 
 from agents.graph.tensor_env import Uniform
-from agents.tensor_envs import Acrobot, CartPole, MountainCarContinuous, Pendulum, TensorEnv
+from agents.tensor_envs import Acrobot, CartPole, MountainCarContinuous, Pendulum
 
 NUM_ENVS = 6
 
@@ -39,19 +38,6 @@ def test_observations_are_elements_of_the_space(make):
 
 
 @every_env
-def test_steps_preserve_the_structure_of_states(make):
-    env = make()
-    state = env.initial_state(uniform())
-    next_state, reward, terminated = env.step(state, random_actions(env), uniform())
-    tf.nest.assert_same_structure(state, next_state)
-    for before, after in zip(tf.nest.flatten(state), tf.nest.flatten(next_state), strict=True):
-        assert before.shape == after.shape and before.shape[0] == NUM_ENVS
-        assert before.dtype == after.dtype
-    assert reward.shape == (NUM_ENVS,) and reward.dtype.is_floating
-    assert terminated.shape == (NUM_ENVS,) and terminated.dtype == tf.bool
-
-
-@every_env
 def test_functions_are_pure(make):
     env = make()
     assert_equal(env.initial_state(uniform()), env.initial_state(uniform()))
@@ -77,23 +63,3 @@ def test_rows_are_independent_of_each_other(make):
         select(result),
         result_of_rows,
     )
-
-
-@every_env
-def test_compiled_steps_equal_eager_ones(make):
-    env = make()
-    state, actions = env.initial_state(uniform()), random_actions(env)
-    compiled = tf.function(lambda *arguments: env.step(*arguments, uniform()), jit_compile=True)
-    tf.nest.map_structure(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6),
-        compiled(state, actions),
-        env.step(state, actions, uniform()),
-    )
-
-
-def test_every_function_must_be_implemented():
-    class Unfinished(TensorEnv):
-        observation_space = action_space = spaces.Discrete(2)
-
-    with pytest.raises(TypeError, match="initial_state"):
-        Unfinished()
