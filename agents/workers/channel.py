@@ -122,11 +122,9 @@ class Channel:
         self._is_parent, self._is_sending = parent, False
         self._is_ordered = ORDERED_WRITES
         self._rung = 0  # Rings of the other side.
-        messages.setblocking(False)
-        self._ring = _poll(doorbell, select.POLLIN)
-        self._readable, self._writable = (
-            _poll(messages, event) for event in (select.POLLIN, select.POLLOUT)
-        )
+        messages.settimeout(SLEEP_SECONDS)
+        self._ring = select.poll()
+        self._ring.register(doorbell, select.POLLIN)
 
     def set_count(self, sequence: int) -> None:
         """Sets this side's counter, one above the last, and wakes up the other side if it sleeps.
@@ -274,10 +272,10 @@ class Channel:
         self._is_sending = True
         header, unsent = _HEADER.pack(sequence, len(data)), memoryview(data)
         send_header = functools.partial(socket.send_fds, self._messages, [header], descriptors)
-        self._try_until(send_header, self._writable, deadline)
+        self._try_until(send_header, deadline)
         while unsent:
             send_rest = functools.partial(self._messages.send, unsent)
-            unsent = unsent[self._try_until(send_rest, self._writable, deadline) :]
+            unsent = unsent[self._try_until(send_rest, deadline) :]
         self._is_sending = False
 
     def receive(self, sequence: int, deadline: float | None) -> tuple[bytes, list[int]]:
@@ -316,7 +314,7 @@ class Channel:
         """Reads until `size` bytes of the current message are there, and none of the next."""
         while len(self._unread) < size:
             read = functools.partial(self._read, min(size - len(self._unread), 1 << 20))
-            chunk, descriptors = self._try_until(read, self._readable, deadline)
+            chunk, descriptors = self._try_until(read, deadline)
             if not chunk:
                 raise ChannelClosed("the other side closed the channel")
             self._unread += chunk
@@ -329,22 +327,19 @@ class Channel:
         chunk, descriptors, _, _ = socket.recv_fds(self._messages, limit, 4)
         return chunk, descriptors
 
-    def _try_until(
-        self, transfer: Callable[[], T], ready: select.poll, deadline: float | None
-    ) -> T:
+    def _try_until(self, transfer: Callable[[], T], deadline: float | None) -> T:
         """Returns the result of `transfer` once the socket of messages is ready for it."""
         while True:
             try:
                 return transfer()
-            except BlockingIOError:
+            except TimeoutError:  # After `SLEEP_SECONDS`.
                 pass
             except (BrokenPipeError, ConnectionResetError) as error:
                 raise ChannelClosed("the other side closed the channel") from error
-            while not ready.poll(SLEEP_SECONDS * 1000):
-                stop_signals.check()
-                _check_deadline(deadline)
-                if self._other_exited():
-                    raise ChannelClosed("the other side closed the channel")
+            stop_signals.check()
+            _check_deadline(deadline)
+            if self._other_exited():
+                raise ChannelClosed("the other side closed the channel")
 
     def close(self) -> None:
         """Closes the connection; the other side notices when it next waits or sends.
@@ -400,12 +395,6 @@ def check_length(length: int) -> None:
     """Raises MessageError if a message of `length` bytes is too long."""
     if length > MAX_MESSAGE_BYTES:
         raise MessageError(f"a message of {length:,} bytes; expected at most {MAX_MESSAGE_BYTES:,}")
-
-
-def _poll(end: socket.socket, event: int) -> select.poll:
-    poll = select.poll()
-    poll.register(end, event)
-    return poll
 
 
 def _check_deadline(deadline: float | None) -> None:
