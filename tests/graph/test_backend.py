@@ -7,9 +7,6 @@ import pytest
 
 from agents.errors import UsageError
 from agents.graph.backend import (
-    EnvPoolBackend,
-    GymnasiumBackend,
-    TensorFlowBackend,
     make_backend,
 )
 from agents.settings.config_file import load_config
@@ -28,14 +25,6 @@ spec = make_backend(load_config(env="Mine-v0", env_backend="tf")).check()
 assert spec.entry_point == "my_module:Mine"
 sys.exit(bool({{"tensorflow", "keras"}} & set(sys.modules)))
 """
-
-
-@pytest.mark.parametrize("env_backend", BACKENDS)
-def test_the_setting_selects_the_backend(env_backend):
-    kinds = {"tf": TensorFlowBackend, "envpool": EnvPoolBackend}
-    backend = make_backend(load_config(env_backend=env_backend))
-    assert type(backend) is kinds.get(env_backend, GymnasiumBackend)
-    assert backend.takes_wrappers == backend.same_episodes == (env_backend not in kinds)
 
 
 @pytest.mark.parametrize("setting", ["env_wrappers", "train_wrappers"])

@@ -216,7 +216,7 @@ def test_missing_final_observations_raise():
 
 
 @hypothesis.given(STRUCTURES, STRUCTURES)
-@hypothesis.settings(deadline=None, max_examples=15)
+@hypothesis.settings(deadline=None, max_examples=8)
 def test_structures_pass_unchanged_in_both_directions(observation_space, action_space):
     env = RandomEnv(observation_space, action_space, termination=0, truncation=0)
     envs = InGraphBatchEnv(BatchEnv([env], blocking=True))
