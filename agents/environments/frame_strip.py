@@ -9,7 +9,6 @@ import io
 
 import gymnasium
 import numpy as np
-from gymnasium.utils import RecordConstructorArgs
 from PIL import Image
 
 from agents.environments.rendering import check_render_mode, render_frame
@@ -22,7 +21,7 @@ HEIGHT = 160  # Of a frame, in pixels.
 _GAP = 2  # Between frames, in pixels.
 
 
-class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
+class FrameStrip(gymnasium.Wrapper):
     """Draws frames of the first episode, evenly spread over it, and no others.
 
     The length of an episode is not known before its end. So every frame is drawn at first, every
@@ -35,8 +34,7 @@ class FrameStrip(gymnasium.Wrapper, RecordConstructorArgs):
         Raises:
           RenderingError: The environment does not render pixels.
         """
-        RecordConstructorArgs.__init__(self)
-        gymnasium.Wrapper.__init__(self, env)
+        super().__init__(env)
         check_render_mode(env)
         self._frames: list[Image.Image] = []  # Every `_stride` steps.
         self._last: Image.Image | None = None  # Of the final state.

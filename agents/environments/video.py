@@ -11,7 +11,6 @@ from pathlib import Path
 
 import gymnasium
 import numpy as np
-from gymnasium.utils import RecordConstructorArgs
 from imageio_ffmpeg import get_ffmpeg_exe
 from PIL import Image, ImageDraw, ImageFont
 
@@ -25,7 +24,7 @@ _PAUSE = 1.0  # Seconds for which the last frame of a scene is shown.
 _TEXT, _BACKGROUND = "white", "#1f2937"
 
 
-class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
+class RecordEpisode(gymnasium.Wrapper):
     """Records the first complete episode, from its first to its last state, and no later one.
 
     Frames are written to the file as they are rendered. Gymnasium's `RecordVideo` keeps them in
@@ -48,8 +47,7 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
         Raises:
           RenderingError: The environment does not render pixels.
         """
-        RecordConstructorArgs.__init__(self, path=str(path), speed=speed)
-        gymnasium.Wrapper.__init__(self, env)
+        super().__init__(env)
         check_render_mode(env)
         self._path = absolute_path(path)
         self._frame_rate = frame_rate(env) * speed
@@ -100,7 +98,7 @@ class RecordEpisode(gymnasium.Wrapper, RecordConstructorArgs):
             file.close()
 
 
-class RecordFilm(gymnasium.Wrapper, RecordConstructorArgs):
+class RecordFilm(gymnasium.Wrapper):
     """Records scenes into one video, each from a reset to the end of the episode or of the scene.
 
     Above each frame stand the caption of its scene and the return of the episode so far. The file
@@ -121,8 +119,7 @@ class RecordFilm(gymnasium.Wrapper, RecordConstructorArgs):
         Raises:
           RenderingError: The environment does not render pixels.
         """
-        RecordConstructorArgs.__init__(self, path=str(path), speed=speed)
-        gymnasium.Wrapper.__init__(self, env)
+        super().__init__(env)
         check_render_mode(env)
         self.frame_rate = frame_rate(env) * speed
         self._path = absolute_path(path)

@@ -15,10 +15,10 @@ from tests.faulty_toys import CommandedEnv
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("signum", [signal.SIGSTOP, signal.SIGKILL])
-def test_workers_that_do_not_exit_are_killed_together(signum):
+def test_workers_that_do_not_exit_are_killed_together():
     workers = [start_worker() for _ in range(3)]
-    for worker in workers:
+    signals = [signal.SIGSTOP, signal.SIGKILL, signal.SIGSTOP]
+    for worker, signum in zip(workers, signals, strict=True):
         while not worker.has_started():  # Until then it has no id of its own.
             time.sleep(0.01)
         os.kill(worker.pid, signum)

@@ -81,13 +81,6 @@ def fds(pid):
     return os.listdir(f"/proc/{pid}/fd")
 
 
-def test_replies_of_many_calls_are_not_confused(process):
-    for turn in range(300):
-        promises = [process.call("echo", (turn, i), blocking=False) for i in range(turn % 3)]
-        assert process.call("echo", turn) == turn
-        assert len(promises) == turn % 3
-
-
 def test_a_constructor_that_the_worker_cannot_import(tmp_path, monkeypatch):
     (tmp_path / "only_here.py").write_text(
         "import gymnasium\ndef make():\n    return gymnasium.make('CartPole-v1')\n"
