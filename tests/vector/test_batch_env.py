@@ -139,21 +139,27 @@ def test_results_do_not_change(playground):
     assert results[3][4]["final_obs"][2][1] == 3
 
 
+def requests(batch, actions):
+    """Calls for which a batch must be open and idle."""
+    return (
+        lambda: batch.step(actions),
+        lambda: batch.step_async(actions),
+        batch.reset,
+        lambda: batch.call("reset"),
+        lambda: batch.get_attr("actions"),
+        lambda: batch.set_attr("actions", []),
+        lambda: batch.start_rollout(2),
+        lambda: batch.np_random_seed,
+    )
+
+
 def test_steps_are_started_and_waited_for(playground):
     playground.reset()
     with pytest.raises(NoAsyncCallError, match="step_async"):
         playground.step_wait()
     for ending, counts in ((0, [1, 1, 1]), (CommandedEnv.END, [2, 0, 2]), (0, [3, 1, 3])):
         playground.step_async([0, ending, 0])
-        for call in (
-            lambda: playground.step([0, 0, 0]),
-            lambda: playground.step_async([0, 0, 0]),
-            playground.reset,
-            lambda: playground.call("reset"),
-            lambda: playground.get_attr("actions"),
-            lambda: playground.set_attr("actions", []),
-            lambda: playground.start_rollout(2),
-        ):
+        for call in requests(playground, [0, 0, 0]):
             with pytest.raises(AlreadyPendingCallError, match="step_wait"):
                 call()
         observ, _, terminated, _, infos = playground.step_wait()
@@ -169,15 +175,7 @@ def test_a_closed_batch_says_so_and_a_step_under_way_does_not_keep_it_open():
     with batch_of([CommandedEnv] * 2, "one") as batch:
         batch.reset()
         batch.step_async([0, 0])
-    for call in (
-        lambda: batch.step([0, 0]),
-        lambda: batch.step_async([0, 0]),
-        batch.reset,
-        lambda: batch.call("render"),
-        lambda: batch.get_attr("actions"),
-        lambda: batch.set_attr("actions", []),
-        lambda: batch.np_random_seed,
-    ):
+    for call in requests(batch, [0, 0]):
         with pytest.raises(ClosedEnvironmentError, match="after `close`"):
             call()
 
