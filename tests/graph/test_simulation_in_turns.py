@@ -53,38 +53,60 @@ def make_random(observation_space=None, action_space=None, fault=None):
     return Uneven(FaultyEnv(RandomEnv(**given, info=count_info), *(fault or ())))
 
 
+class Mean(Actor):
+    """Acts by its row, and counts the calls for each environment."""
+
+    acts_in_turns = True
+
+    def __init__(self, envs, config):
+        zeros = tf.zeros([envs.num_envs], tf.int32)
+        self.acted, self.begun = tf.Variable(zeros), tf.Variable(zeros)
+
+    def begin_turn(self, turn):
+        assert isinstance(turn, Turn)
+        self.acted.assign_add(tf.cast(turn.mask, tf.int32))
+
+    def begin_episode(self, mask):
+        self.begun.assign_add(tf.cast(mask, tf.int32))
+
+    def perform(self, observ, deterministic):
+        return tf.reduce_mean(observ, axis=-1, keepdims=True)[:, :1] * 0.1
+
+
 @contextlib.contextmanager
-def agent(constructors, wait_for, settings=None, processes=3, **kwargs):
-    """Yields PPO in environments that were reset, and a function that collects a rollout."""
+def agent(constructors, wait_for, actor=PPO, settings=None, processes=3, **kwargs):
+    """Yields an actor in environments that were reset, and a function that collects a rollout."""
     with contextlib.closing(
         make_batch_env(constructors, processes, wait_for=wait_for, **kwargs)
     ) as batch:
         envs = InGraphBatchEnv(batch)
         sizes = {"num_envs": len(constructors), "rollout_length": T, "epochs": 1, "layers": (8,)}
         sizes["minibatch_size"] = T * len(constructors) // 2
-        ppo = PPO(envs, load_config("default", **{**sizes, **(settings or {})}))
-        graph = tf.function(lambda: simulate(envs, ppo, T), autograph=False)
+        actor = actor(envs, load_config("default", **{**sizes, **(settings or {})}))
+        graph = tf.function(lambda: simulate(envs, actor, T), autograph=False)
 
         def collect():
             with envs.raising():
                 return graph()
 
         envs.reset(seed=tf.range(len(constructors), dtype=tf.int64))
-        yield envs, ppo, collect
+        yield envs, actor, collect
 
 
-def results(constructors, wait_for, trains=False, **kwargs):
+def results(constructors, wait_for, actor=PPO, trains=False, **kwargs):
     """Three rollouts, and everything that they and the updates have changed."""
-    with agent(constructors, wait_for, **kwargs) as (envs, ppo, collect):
+    with agent(constructors, wait_for, actor, **kwargs) as (envs, actor, collect):
         rollouts = []
         for _ in range(3):
             rollout = collect()
             if trains:
-                ppo.train(rollout)
+                actor.train(rollout)
             rollouts.append(tf.nest.map_structure(lambda tensor: tensor.numpy(), rollout))
-        kept = ppo._samples, ppo._states, ppo.variables(), envs._results(), envs.action
-        counts = envs.episode_return, envs.episode_length
-        after = tf.nest.map_structure(lambda variable: variable.numpy(), (kept, counts))
+        # Of a Mean, turns are counted only where there are any.
+        is_ppo = isinstance(actor, PPO)
+        kept = (actor._samples, actor._states, actor.variables()) if is_ppo else actor.begun
+        kept = kept, envs._results(), envs.action, envs.episode_return, envs.episode_length
+        after = tf.nest.map_structure(lambda variable: variable.numpy(), kept)
         return rollouts, after, sorted(envs.info_names)
 
 
@@ -173,6 +195,7 @@ def test_a_hung_worker_is_restarted_while_the_others_step(tmp_path):
             [make_random] * 3
             + [functools.partial(make_once, ("hang", 25), str(tmp_path / str(wait_for)))],
             wait_for,
+            Mean,
             processes=B,
             timeout=1.0,
             **RESTARTS,
@@ -198,7 +221,7 @@ def steps_then(fault, count=25):
 )
 def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error):
     make = [make_random, steps_then(fault), steps_then("nap"), make_random]
-    with agent(make, 0.5, processes=B, timeout=1.0) as (envs, _, collect):
+    with agent(make, 0.5, Mean, processes=B, timeout=1.0) as (envs, _, collect):
         initial = collect().observ[0]
         observ = tf.nest.map_structure(lambda variable: variable.numpy(), envs.observ)
         start = time.monotonic()
@@ -220,7 +243,8 @@ def test_a_failure_ends_the_rollout_and_a_reset_makes_it_usable(fault, error):
 @pytest.mark.timing
 @pytest.mark.parametrize("event", ["kill", "stop"])
 def test_a_kill_or_a_requested_stop_ends_the_wait(event, monkeypatch):
-    with agent([steps_then("hang", 5)] + [make_random] * 3, 0.5, processes=B) as (envs, _, collect):
+    make = [steps_then("hang", 5), make_random, make_random, make_random]
+    with agent(make, 0.5, Mean, processes=B) as (envs, _, collect):
         if event == "kill":
             pid = envs._batch_env[0]._host.pid
             act, error = functools.partial(os.kill, pid, signal.SIGKILL), WorkerDiedError
@@ -237,7 +261,7 @@ def test_a_kill_or_a_requested_stop_ends_the_wait(event, monkeypatch):
 
 def test_a_slow_environment_is_named_while_the_others_step(monkeypatch):
     monkeypatch.setattr("agents.vector.exchange.MIN_SECONDS", 0.2)
-    with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, processes=B) as (*_, collect):
+    with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, Mean, processes=B) as (*_, collect):
         with pytest.warns(
             RuntimeWarning, match="Environment 3 .* has been in step for 0.[2-9] s; oth"
         ):
@@ -285,31 +309,9 @@ def test_other_actors_are_refused_by_name():
             simulate(envs, MockAlgorithm(envs), 3)
 
 
-class Mean(Actor):
-    """Acts by its row, and counts the calls for each environment."""
-
-    acts_in_turns = True
-
-    def __init__(self, num_envs):
-        self.acted, self.begun = (tf.Variable(tf.zeros([num_envs], tf.int32)) for _ in range(2))
-
-    def begin_turn(self, turn):
-        assert isinstance(turn, Turn)
-        self.acted.assign_add(tf.cast(turn.mask, tf.int32))
-
-    def begin_episode(self, mask):
-        self.begun.assign_add(tf.cast(mask, tf.int32))
-
-    def perform(self, observ, deterministic):
-        return tf.reduce_mean(observ, axis=-1, keepdims=True)[:, :1] * 0.1
-
-
 def test_an_actor_acts_once_in_every_step_of_every_environment():
-    batch = make_batch_env([make_random] * B, B, wait_for=0.5)
-    with contextlib.closing(InGraphBatchEnv(batch)) as envs:
-        envs.reset()
-        actor = Mean(B)
-        for _ in range(2):  # Eagerly, too.
+    with agent([make_random] * B, 0.5, Mean, processes=B) as (envs, actor, _):
+        for _ in range(2):  # Eagerly.
             rollout = simulate(envs, actor, T)
         np.testing.assert_array_equal(actor.acted, 2 * T)
         assert (actor.begun.numpy() >= rollout.done.numpy().sum(axis=0)).all()
