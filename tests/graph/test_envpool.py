@@ -8,7 +8,6 @@ from agents.errors import UnsupportedSpaceError, UsageError
 from agents.graph.backend import make_backend
 from agents.settings.config_file import load_config
 from agents.settings.installation import install_command
-from agents.vector import envpool_env as env_pool
 
 
 @contextlib.contextmanager
@@ -28,28 +27,23 @@ def test_without_envpool_the_message_says_how_to_install_it(monkeypatch):
     assert len(str(raised.value).splitlines()) == 2
 
 
-@pytest.mark.parametrize(("settings", "limit"), [({}, 200), ({"max_episode_steps": 9}, 9)])
-def test_time_limits(settings, limit):
-    with make(env="Pendulum-v1", **settings) as envs:
-        assert envs.num_envs == 2
+@pytest.mark.parametrize(
+    ("settings", "limit", "num_threads"),
+    [
+        ({"num_processes": 2}, 200, 2),
+        ({"num_processes": 5, "max_episode_steps": 9}, 9, 3),
+        ({"max_episode_steps": 9}, 9, 3),
+    ],
+)
+def test_settings_reach_the_pool(settings, limit, num_threads, monkeypatch):
+    monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 4)
+    with make(3, env="Pendulum-v1", **settings) as envs:
+        assert envs.num_envs == 3
+        assert envs._pool.config["num_threads"] == num_threads
         envs.reset()
         for step in range(1, limit + 1):
-            truncated = envs.step(np.zeros((2, 1), np.float32))[3]
-            assert truncated.tolist() == [step == limit] * 2
-
-
-@pytest.mark.parametrize(("num_processes", "num_threads"), [(2, 2), (5, 3), (0, 3)])
-def test_number_of_threads(num_processes, num_threads, monkeypatch):
-    make_env_pool, received = env_pool.make_env_pool, []
-
-    def record(task, num_envs, num_threads, *arguments):
-        received.append(num_threads)
-        return make_env_pool(task, num_envs, num_threads, *arguments)
-
-    monkeypatch.setattr(env_pool, "make_env_pool", record)
-    monkeypatch.setattr("agents.vector.process_batch.available_cores", lambda: 4)
-    with make(3, num_processes=num_processes):
-        assert received == [num_threads]
+            truncated = envs.step(np.zeros((3, 1), np.float32))[3]
+            assert truncated.tolist() == [step == limit] * 3
 
 
 def test_environments_that_observe_no_mask_raise():
