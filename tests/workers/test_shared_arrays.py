@@ -31,58 +31,40 @@ def make(num_envs, observation_space, action_space):
     return [mine, theirs]
 
 
-def all_arrays(arrays):
-    named = [arrays.mask, arrays.seed, arrays.reward, arrays.terminated, arrays.truncated]
-    return [*arrays.action, *named[:2], *arrays.observ, *named[2:], *arrays.final_observ]
-
-
 def results(arrays):
-    return [
-        *arrays.observ,
-        arrays.reward,
-        arrays.terminated,
-        arrays.truncated,
-        *arrays.final_observ,
-    ]
+    flags = [arrays.reward, arrays.terminated, arrays.truncated]
+    return [*arrays.observ, *flags, *arrays.final_observ]
+
+
+def all_arrays(arrays):
+    return [*arrays.action, arrays.mask, arrays.seed, *results(arrays)]
 
 
 def fill(arrays, seed):
-    """Fills arrays with random bytes; flags with random flags."""
+    """Fills arrays with random numbers, flags with random flags; returns these."""
     generator = np.random.default_rng(seed)
+    values = []
     for array in arrays:
         array[...] = generator.integers(0, 2 if array.dtype == bool else 100, array.shape)
+        values.append(array.copy())
+    return values
 
 
 @hypothesis.given(strategies.integers(1, 5), SPACES, SPACES)
 @hypothesis.settings(deadline=None, max_examples=50)
-def test_two_mappings_of_a_block_share_arrays_that_do_not_overlap(
+def test_two_mappings_share_arrays_that_do_not_overlap_and_copies_do_not_change(
     num_envs, observation_space, action_space
 ):
     mine, theirs = make(num_envs, observation_space, action_space)
     arrays = all_arrays(mine)
     assert all(len(array) == num_envs for array in arrays)
-    fill(arrays, seed=0)
-    expected = [array.copy() for array in arrays]
-    fill(arrays, seed=0)  # Overlapping arrays would overwrite each other.
-    for array, other, value in zip(arrays, all_arrays(theirs), expected, strict=True):
+    values = fill(arrays, seed=0)  # Overlapping arrays would overwrite each other.
+    for array, other, value in zip(arrays, all_arrays(theirs), values, strict=True):
         np.testing.assert_array_equal(array, value)
         np.testing.assert_array_equal(other, value)
-    generator = np.random.default_rng(0)
-    for array in arrays:
-        np.testing.assert_array_equal(
-            array, generator.integers(0, 2 if array.dtype == bool else 100, array.shape)
-        )
-
-
-@hypothesis.given(strategies.integers(1, 5), SPACES)
-@hypothesis.settings(deadline=None, max_examples=50)
-def test_copied_results_do_not_change(num_envs, observation_space):
-    mine, _ = make(num_envs, observation_space, spaces.Discrete(2))
-    fill(results(mine), seed=1)
-    expected = [array.copy() for array in results(mine)]
     copies = results(shared_arrays.Results(mine.layout, mine.copy_results()))
-    fill(results(mine), seed=2)
-    for copy, value in zip(copies, expected, strict=True):
+    fill(arrays, seed=1)
+    for copy, value in zip(copies, values[-len(copies) :], strict=True):
         assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
         np.testing.assert_array_equal(copy, value)
         # TensorFlow uses aligned arrays without a second copy.
