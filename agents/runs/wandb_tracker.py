@@ -55,15 +55,15 @@ def wandb_tracker(run: RunDirectory, folder: Path | None = None) -> Iterator[Wan
         )
     with stop_signals.interruptible():  # It may wait for a server.
         tracker = WandbTracker(_start(run, folder or run.path))
+    exit_code = 1
     try:
         yield tracker
+        exit_code = 0
     except GeneratorExit:  # The caller has left the loop over its scores.
-        tracker.close(exit_code=0)
+        exit_code = 0
         raise
-    except BaseException:
-        tracker.close(exit_code=1)
-        raise
-    tracker.close(exit_code=0)
+    finally:
+        tracker.close(exit_code)
 
 
 class WandbTracker:
@@ -86,10 +86,9 @@ class WandbTracker:
 
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Sends a histogram of all finite elements of each array, by tag."""
+        import wandb
 
         def send() -> None:
-            import wandb
-
             rows = {tag: histogram(np.asarray(array)) for tag, array in arrays.items()}
             histograms = {
                 tag: wandb.Histogram(np_histogram=(row[:, 2], np.append(row[:, 0], row[-1, 1])))
@@ -101,13 +100,9 @@ class WandbTracker:
 
     def video(self, step: int, tag: str, path: Path) -> None:
         """Sends a video file."""
+        import wandb
 
-        def send() -> None:
-            import wandb
-
-            self._run.log({tag: wandb.Video(str(path), format="mp4")}, step=step)
-
-        self._try(send)
+        self._try(lambda: self._run.log({tag: wandb.Video(str(path), format="mp4")}, step=step))
 
     def close(self, exit_code: int) -> None:
         """Ends the run, whose state is "finished" for the exit code 0, otherwise "failed"."""

@@ -50,7 +50,7 @@ from agents.types import PlainData
 if TYPE_CHECKING:
     from optuna import Trial
     from optuna.distributions import BaseDistribution
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna.trial import FrozenTrial
 
 # Ranges `{low, high, log}` or `{choices}` by setting.
 Space: TypeAlias = dict[str, dict[str, PlainData]]
@@ -141,21 +141,17 @@ def main(arguments: list[str]) -> None:
         )
     check_keras()
     place = os.open(os.curdir, os.O_RDONLY)  # Environments may change to another folder.
-    hints: list[str] = []
-    try:
-        with (
-            contextlib.ExitStack() as refusals,
-            stop_signals.handling("the trial stops and a checkpoint is saved"),
-        ):
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See below.
-            path = _open_folder(options, overrides, refusals)
-            again = [f"--logdir={path.parent}", f"--timestamp={path.name.partition('-')[0]}"]
-            again += [
-                f"--{name}={getattr(options, name)}" for name in ("trials", "sampler", "pruner")
-            ]
-            command = f"{command_line('sweep')} {shlex.join(again)}"
-            say(f"Sweep {path}; join or continue it with: {command}")
-            hints.append(f"To continue: {command}")
+    with (
+        contextlib.ExitStack() as refusals,
+        stop_signals.handling("the trial stops and a checkpoint is saved"),
+    ):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop_signals.SIGNALS)  # See below.
+        path = _open_folder(options, overrides, refusals)
+        again = [f"--logdir={path.parent}", f"--timestamp={path.name.partition('-')[0]}"]
+        again += [f"--{name}={getattr(options, name)}" for name in ("trials", "sampler", "pruner")]
+        command = f"{command_line('sweep')} {shlex.join(again)}"
+        say(f"Sweep {path}; join or continue it with: {command}")
+        try:
             sweep = Sweep(path, options.sampler, options.pruner)
             if train_trials(sweep, options.trials):
                 # Another program continues the sweep in this process, which is then as small as at
@@ -166,12 +162,19 @@ def main(arguments: list[str]) -> None:
                 os.fchdir(place)
                 program = sys.orig_argv[1 : -len(arguments)]
                 os.execv(sys.executable, [sys.executable, *program, *again])
-    except (KeyboardInterrupt, *FAILURES) as error:
-        if not hints:
-            raise
-        gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
-        raise SystemExit(report_error(error, *hints)) from None
-    _report(sweep, options.logdir)
+        except (KeyboardInterrupt, *FAILURES) as error:
+            gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
+            raise SystemExit(report_error(error, f"To continue: {command}")) from None
+    best = sweep.best()
+    if best:
+        say(f"Best {_result(best)}, with {_describe(sweep.settings(best))}")
+    storage = [f"--storage={sweep.journal}", "--storage-class=JournalFileBackend"]
+    say(f"See all trials: optuna trials {shlex.join([*storage, f'--study-name={STUDY}'])}")
+    if best:
+        run = sweep.run(best.number)
+        same = [f"--logdir={options.logdir}", f"--config={run.config_file}"]
+        same += [f"--name={run.path.name}", "--seed=1"]
+        say(f"Train its settings again: {command_line('train')} {shlex.join(same)}")
 
 
 def _open_folder(
@@ -215,7 +218,7 @@ def _open_folder(
 def _check_unchanged(
     path: Path, space: Space, given_space: str | None, overrides: Mapping[str, PlainData]
 ) -> None:
-    """Refuses other settings than the sweep's own: scores would not be comparable."""
+    """Rejects other settings than the sweep's own: scores would not be comparable."""
     config = load_config(path / SETTINGS_FILE)
     given = load_config(path / SETTINGS_FILE, **overrides)
     changed = [
@@ -241,20 +244,6 @@ def _read_folder(path: Path) -> tuple[Config, Space]:
     for name in (SETTINGS_FILE, SPACE_FILE):
         check_regular(path / name)
     return load_config(path / SETTINGS_FILE), load_space(path / SPACE_FILE)
-
-
-def _report(sweep: Sweep, logdir: str) -> None:
-    """Prints the best trial, and commands that show the trials and train the best one again."""
-    best = sweep.best()
-    if best:
-        say(f"Best {_result(best)}, with {_describe(sweep.settings(best))}")
-    storage = [f"--storage={sweep.journal}", "--storage-class=JournalFileBackend"]
-    say(f"See all trials: optuna trials {shlex.join([*storage, f'--study-name={STUDY}'])}")
-    if best:
-        run = sweep.run(best.number)
-        options = [f"--logdir={logdir}", f"--config={run.config_file}", f"--name={run.path.name}"]
-        again = f"{command_line('train')} {shlex.join([*options, '--seed=1'])}"
-        say(f"Train its settings again: {again}")
 
 
 def train_trials(sweep: Sweep, num_trials: int) -> bool:
@@ -293,41 +282,41 @@ def train_trials(sweep: Sweep, num_trials: int) -> bool:
     return True
 
 
-def _train_trial(sweep: Sweep, trial: FrozenTrial) -> Exception | None:
+def _train_trial(sweep: Sweep, trial: Trial) -> Exception | None:
     """Trains a trial to its end, or until it is pruned or fails; returns why it failed.
 
     Its score is the last evaluation's. Settings that contradict each other prune it at once: the
     sampler learns to avoid them.
     """
-    from optuna.trial import TrialState
-
-    run, last, state = sweep.run(trial.number), None, TrialState.COMPLETE
+    run, last = sweep.run(trial.number), None
     try:
         config = sweep.trial_config(trial)
     except UsageError as error:
-        sweep.finish(trial, TrialState.PRUNED)
+        sweep.finish(trial, "PRUNED")
         return error
     try:
         with contextlib.closing(train(config, run)) as scores:
             for score in scores:
                 last = float(score)
-                if score.step < config.steps and sweep.prunes(trial, score.step, last):
-                    state = TrialState.PRUNED
+                if is_pruned := score.step < config.steps and sweep.prunes(trial, score.step, last):
                     break
         if last is None:  # It was complete when its process was killed.
             rows = read_metrics(run.metrics_file)
             logged = [row["eval/return_mean"] for row in rows if "eval/return_mean" in row]
             if not logged:
                 raise UsageError(f"{run.metrics_file} has no evaluation")
-            last = logged[-1]
+            last, is_pruned = logged[-1], False
     except JournalError:
         raise
     except FAILURES as error:
         run.write_error(error)
-        sweep.finish(trial, TrialState.FAIL)
+        sweep.finish(trial, "FAIL")
         return error
     # Training has ended: an interrupt while it did leaves a trial that can be resumed.
-    sweep.finish(trial, state, last if state == TrialState.COMPLETE else None)
+    if is_pruned:
+        sweep.finish(trial, "PRUNED")
+    else:
+        sweep.finish(trial, "COMPLETE", last)
     return None
 
 
@@ -372,21 +361,21 @@ class Sweep:
             self._lock = open_regular(lock, os.O_RDWR | os.O_CREAT)
             no_lock = types.SimpleNamespace(acquire=lambda: True, release=lambda: None)
             is_new = not self.journal.exists()
-            self._storage = JournalStorage(JournalFileBackend(str(self.journal), no_lock))  # type: ignore[arg-type]
+            storage = JournalStorage(JournalFileBackend(str(self.journal), no_lock))  # type: ignore[arg-type]
             if is_new:
                 with self.exclusive():
                     optuna.create_study(
-                        storage=self._storage,
+                        storage=storage,
                         study_name=STUDY,
                         direction="maximize",
                         load_if_exists=True,
                     )
             self._study = optuna.load_study(
-                storage=self._storage, study_name=STUDY, pruner=pruners[pruner]
+                storage=storage, study_name=STUDY, pruner=pruners[pruner]
             )
 
     @contextlib.contextmanager
-    def claimed(self, num_trials: int) -> Iterator[FrozenTrial | None]:
+    def claimed(self, num_trials: int) -> Iterator[Trial | None]:
         """Claims a trial for this process: an interrupted or a new one.
 
         Args:
@@ -401,16 +390,18 @@ class Sweep:
         """
         with contextlib.ExitStack() as stack:
             with self.exclusive():
-                number = self._resume(stack)
-                if number is None and len(self.trials()) < num_trials:
-                    seed = Seeds(self.config.seed).one("sampler", len(self.trials()))
+                trial = self._resume(stack)
+                number = len(self.trials())
+                if trial is None and number < num_trials:
+                    seed = Seeds(self.config.seed).one("sampler", number)
                     self._study.sampler = self._make_sampler(seed=seed)
-                    number = self._study.ask(_distributions(self.space)).number
+                    trial = self._study.ask(_distributions(self.space))
                     self._claim(number, stack)
-            yield None if number is None else self.trials()[number]
+            yield trial
 
-    def _resume(self, stack: contextlib.ExitStack) -> int | None:
-        """Claims a trial whose process has ended before it; fails trials that end processes."""
+    def _resume(self, stack: contextlib.ExitStack) -> Trial | None:
+        """Claims a trial whose process ended before it; fails trials that end processes."""
+        from optuna import Trial
         from optuna.trial import TrialState
 
         for trial in self.trials():
@@ -420,8 +411,9 @@ class Sweep:
             step = max((file.step for file in files), default=0)
             starts = [*trial.user_attrs.get("starts", [0]), step]
             if self.space.keys() <= trial.params.keys() and starts.count(step) <= MAX_STARTS:
-                self._trial(trial).set_user_attr("starts", starts)
-                return trial.number
+                resumed = Trial(self._study, trial._trial_id)
+                resumed.set_user_attr("starts", starts)
+                return resumed
             self._study.tell(trial.number, state=TrialState.FAIL)
         return None
 
@@ -441,7 +433,7 @@ class Sweep:
         """Returns the run of a trial."""
         return RunDirectory(self.path / f"trial-{number:04d}")
 
-    def settings(self, trial: FrozenTrial) -> dict[str, PlainData]:
+    def settings(self, trial: FrozenTrial | Trial) -> dict[str, PlainData]:
         """Returns the settings of a trial that vary; minibatches have the nearest size that fits."""
         settings = {
             name: json.loads(trial.params[name]) if "choices" in values else trial.params[name]
@@ -456,7 +448,7 @@ class Sweep:
             settings["minibatch_size"] = nearest_divisor(total, sizes["minibatch_size"])
         return settings
 
-    def trial_config(self, trial: FrozenTrial) -> Config:
+    def trial_config(self, trial: Trial) -> Config:
         """Returns all settings of a trial; its seed depends on the sweep's seed and its number.
 
         Raises:
@@ -474,28 +466,21 @@ class Sweep:
         complete = [trial for trial in self.trials() if trial.state.name == "COMPLETE"]
         return max(complete, key=lambda trial: trial.value or 0.0, default=None)
 
-    def prunes(self, trial: FrozenTrial, step: int, score: float) -> bool:
+    def prunes(self, trial: Trial, step: int, score: float) -> bool:
         """Stores the score of an evaluation; returns whether to prune the trial."""
         # Iterations end at different steps in trials of other rollout lengths.
         step = step // self.config.eval_interval * self.config.eval_interval
         with self.exclusive():
-            running = self._trial(trial)
             if step not in self.trials()[trial.number].intermediate_values:  # It was resumed.
-                running.report(score, step)
-            return bool(running.should_prune())
+                trial.report(score, step)
+            return trial.should_prune()
 
-    def finish(self, trial: FrozenTrial, state: TrialState, score: float | None = None) -> None:
-        """Ends a trial; only complete ones have a score."""
+    def finish(self, trial: Trial, state: str, score: float | None = None) -> None:
+        """Ends a trial in a state of Optuna; only complete ones have a score."""
+        from optuna.trial import TrialState
+
         with self.exclusive():
-            self._study.tell(trial.number, score, state)
-
-    def _trial(self, trial: FrozenTrial) -> Trial:
-        """Returns the trial to write to, which another process may have started."""
-        from optuna import Trial
-
-        study = self._storage.get_study_id_from_name(STUDY)
-        identity = self._storage.get_trial_id_from_study_id_trial_number(study, trial.number)
-        return Trial(self._study, identity)
+            self._study.tell(trial.number, score, TrialState[state])
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:

@@ -22,7 +22,6 @@ from agents.scripts import train as train_script
 from agents.scripts.sweep import Sweep, load_space
 from agents.settings.config_file import load_config
 from agents.settings.reports import run
-from agents.training.evaluation import EvaluationScore
 
 pytest.importorskip("optuna")
 
@@ -38,19 +37,25 @@ RATES = "learning_rate: {choices: [0.001, 0.01]}"
 FAKE = "--config=default", "--num-envs=2", "--steps=1000", "--eval-interval=100"
 SMALL = (
     "--config=cartpole", "--env-backend=tf", "--num-envs=2", "--epochs=1", "--layers=4", "--steps=200",
-    "--eval-interval=100", "--eval-episodes=2", "--histogram-interval=0",
+    "--eval-interval=100", "--eval-episodes=2", "--histogram-interval=0", "--minibatch-size=25",
 )  # fmt: skip
 
 
 # Trainings without TensorFlow: scores are a function of the settings.
 
 
-def evaluation(run, step, score):
+class Score(float):
+    """A score that training yields at a step."""
+
+
+def evaluation(run, step, value):
     """Logs a score as training does, and returns it."""
     run.path.mkdir(parents=True, exist_ok=True)
     with run.metrics_file.open("a") as file:
-        file.write(json.dumps({"step": step, "eval/return_mean": score}) + "\n")
-    return EvaluationScore({"eval/return_mean": score}, step, False, run.path, lambda: None)
+        file.write(json.dumps({"step": step, "eval/return_mean": value}) + "\n")
+    score = Score(value)
+    score.step = step
+    return score
 
 
 def approach(config, run, stop_at=None):
@@ -68,6 +73,9 @@ def approach(config, run, stop_at=None):
             yield evaluation(run, step, final * (2 - min(step / config.steps, 1)))
 
 
+interrupted = functools.partial(approach, stop_at=500)
+
+
 def worsen(config, run, error=None):
     """Each trial is worse than all before."""
     number = int(run.path.name.removeprefix("trial-"))
@@ -78,6 +86,10 @@ def worsen(config, run, error=None):
         if error:
             raise error from None
         raise
+
+
+def train_nothing(config, run):
+    yield from ()
 
 
 class Command:
@@ -97,18 +109,24 @@ class Command:
         before = set(self.logdir.glob("*"))
         timestamp = [f"--timestamp={RunDirectory(path).timestamp}"] if path else []
         options = [] if path else self.options
-        arguments = [f"--logdir={self.logdir}", *options, *timestamp, *others]
-        run(sweep_script.main, arguments)
+        arguments = [f"--logdir={path.parent if path else self.logdir}", *options, *timestamp]
+        run(sweep_script.main, [*arguments, *others])
         [path] = [path] if path else set(self.logdir.glob("*")) - before
         return path
 
     def fails(self, code, *others, **options):
         """Returns what is printed before it exits with a code."""
+        self.capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             self(*others, **options)
         printed = self.capsys.readouterr().err
         assert caught.value.code == code, printed
         return printed
+
+    def stop(self, *others, train=interrupted):
+        """Starts a sweep that is interrupted in its first trial; returns its folder."""
+        assert "To continue: " in self.fails(130, *others, train=train)
+        return max(self.logdir.iterdir(), key=lambda path: path.stat().st_ctime_ns)
 
 
 @pytest.fixture
@@ -148,82 +166,64 @@ def test_the_space_of_ppo_varies_known_settings_around_the_defaults():
             assert values["low"] <= value <= values["high"] or (values["log"] and value == 0)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("learning_rat: {low: 1, high: 2}", "unknown setting 'learning_rat' in .*; did you mean 'learning_rate'"),
-        ("seed: {low: 0, high: 9}", "seed in .*: all trials share it; set it with --seed"),
-        ("epochs: 3", r"epochs in .*: expected .*\{low: .*, or any values as \{choices: .*\}, got 3"),
-        ("epochs: {low: 1, hihg: 3}", r"epochs in .*: expected .*got \{'low': 1, 'hihg': 3\}"),
-        ("epochs: {low: 5, high: 2}", "epochs in .*: `low <= high` must hold"),
-        ("layers: {choices: 8}", r"layers in .*: expected .*got \{'choices': 8\}"),
-        ("activation: {low: 1, high: 2}", "activation in .*: expected .*any values as"),
-        ("learning_rate: {low: 0.1, high: 10}", "learning_rate in .*: expected a number above 0 and at most 1, got 10"),
-        ("layers: {choices: [[8], 8]}", r"layers in .*: expected a list such as \[64, 64\].*got 8"),
-        ("custom_settings: {choices: [{day: 2026-01-01}]}", "custom_settings in .*"),
-    ],
-)  # fmt: skip
-def test_mistakes_in_a_space_are_named_before_anything_starts(sweep, text, message):
-    sweep.write_space(text)
-    printed = sweep.fails(2)
-    assert re.search(message, printed) and len(printed.splitlines()) <= 3
-    assert not sweep.logdir.exists()
+# By space, words of the message.
+WRONG_SPACES = {
+    "learning_rat: {low: 1, high: 2}": "unknown setting 'learning_rat' in .*; did you mean 'learning_rate'",
+    "seed: {low: 0, high: 9}": "seed in .*: all trials share it; set it with --seed",
+    "epochs: 3": r"epochs in .*: expected .*\{low: .*, or any values as \{choices: .*\}, got 3",
+    "epochs: {low: 1, hihg: 3}": r"epochs in .*: expected .*got \{'low': 1, 'hihg': 3\}",
+    "epochs: {low: 5, high: 2}": "epochs in .*: `low <= high` must hold",
+    "layers: {choices: 8}": r"layers in .*: expected .*got \{'choices': 8\}",
+    "activation: {low: 1, high: 2}": "activation in .*: expected .*any values as",
+    "learning_rate: {low: 0.1, high: 10}": "learning_rate in .*: expected a number above 0 and at most 1, got 10",
+    "layers: {choices: [[8], 8]}": r"layers in .*: expected a list such as \[64, 64\].*got 8",
+    "custom_settings: {choices: [{day: 2026-01-01}]}": "custom_settings in .*",
+}
+WRONG_ARGUMENTS = [
+    (["--space=pp"], "can't read pp: No such file"),
+    (["--learning-rate=2"], "learning_rate: expected a number above 0"),
+    (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=50", "--epochs=1", "--layers=4"],
+     "has a value for each"),
+    (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
+    (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--space=pp"], "can't read pp: No such file"),
-        (["--learning-rate=2"], "learning_rate: expected a number above 0"),
-        (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=50", "--epochs=1", "--layers=4"],
-         "has a value for each"),
-        (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
-        (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
-    ],
-)  # fmt: skip
-def test_mistakes_leave_no_folder(sweep, arguments, message):
-    printed = sweep.fails(2, *arguments)
-    assert re.search(message, printed) and len(printed.splitlines()) <= 3
-    assert not sweep.logdir.exists()
-
-
-def test_without_optuna_the_extra_is_named(sweep, monkeypatch):
+def test_mistakes_are_named_before_anything_starts(sweep, monkeypatch):
+    cases = [(SPACE, arguments, message) for arguments, message in WRONG_ARGUMENTS]
+    cases += [(text, [], message) for text, message in WRONG_SPACES.items()]
+    for text, arguments, message in cases:
+        sweep.write_space(text)
+        printed = sweep.fails(2, *arguments)
+        assert re.search(message, printed) and len(printed.splitlines()) <= 3, printed
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert re.search(r"package optuna, .*\n.*install .*\[sweep\]'", sweep.fails(2))
+    assert not sweep.logdir.exists()
 
 
 # What is trained.
 
 
-def test_trials_are_runs_with_seeds_of_their_own_and_minibatches_that_fit(sweep):
-    path = sweep("--trials=8")
+def test_trials_are_runs_with_seeds_and_minibatches_that_fit_and_the_best_is_named(sweep):
+    path = sweep("--trials=8", "--pruner=none")
+    printed = sweep.capsys.readouterr()
     assert re.fullmatch(r"\d{8}T\d{6}-sweep-default", path.name)
-    tried = [settings for _, _, _, settings in trials(path)]
-    # Not those of the space, 50 and 16, but the nearest.
-    assert {(item["rollout_length"], item["minibatch_size"]) for item in tried} <= {
-        (30, 15), (30, 60), (64, 16), (64, 64)
-    }  # fmt: skip
     configs = [Sweep(path).run(number).load_config() for number in range(8)]
     assert len({config.seed for config in configs}) == 8
-    for config, settings in zip(configs, tried, strict=True):
-        assert config == load_config(path / "settings.yaml", **settings, seed=config.seed)
-
-
-def test_scores_are_those_of_the_last_evaluation_and_the_best_trial_is_named(sweep):
-    path = sweep("--trials=3")
-    printed = sweep.capsys.readouterr()
     scores = []
-    for state, score, _, settings in trials(path):
-        assert state == "COMPLETE"
+    for config, (state, score, _, settings) in zip(configs, trials(path), strict=True):
+        assert config == load_config(path / "settings.yaml", **settings, seed=config.seed)
+        # Not those of the space, 50 and 16, but the nearest.
+        sizes = settings["rollout_length"], settings["minibatch_size"]
+        assert sizes in {(30, 15), (30, 60), (64, 16), (64, 64)}
+        assert state == "COMPLETE"  # With the score of the last evaluation.
         assert score == pytest.approx(-abs(settings["learning_rate"] - 0.01))
         scores.append(score)
     best = int(np.argmax(scores))
-    assert (
-        f"Best trial {best} complete with score {scores[best]:.5g}, with learning_rate"
-        in printed.out
-    )
+    described = f"Best trial {best} complete with score {scores[best]:.5g}, with learning_rate"
+    assert described in printed.out
     assert f"--config={path}/trial-{best:04d}/config.yaml" in printed.out.splitlines()[-1]
-    assert "Trial 2 complete" in printed.err and f"(best: trial {best}" in printed.err
+    assert "Trial 7 complete" in printed.err and f"(best: trial {best}" in printed.err
 
 
 @pytest.mark.parametrize("options", [(), ("--sampler=random", "--pruner=none")])
@@ -234,19 +234,18 @@ def test_a_sweep_of_one_process_depends_on_its_seed_only(sweep, options):
     assert seeds[0] == seeds[1] != seeds[2]
 
 
-def test_bad_trials_are_pruned_after_a_third_of_their_steps(sweep):
-    sweep.write_space(RATES)
-    path = sweep("--trials=7", train=worsen)
-    assert [(state, step) for state, _, step, _ in trials(path)[5:]] == [("PRUNED", 400)] * 2
-    assert states(path)[:5] == ["COMPLETE"] * 5
-    assert states(sweep("--trials=7", "--pruner=none", train=worsen)) == ["COMPLETE"] * 7
-
-
-def test_trials_with_other_rollout_lengths_are_compared_at_the_same_steps(sweep):
+def test_trials_are_pruned_after_a_third_of_their_steps_at_the_same_steps(sweep):
     """Evaluations of rollouts of 128 and 60 steps happen at 128, 256, ... and 120, 240, ..."""
     pruned = [trial for trial in trials(sweep("--trials=20")) if trial[0] == "PRUNED"]
     assert {settings["rollout_length"] for _, _, _, settings in pruned} == {30, 64}
     assert {step for _, _, step, _ in pruned} <= set(range(400, 1000, 100))
+    sweep.write_space(RATES)
+    assert states(sweep("--trials=7", "--pruner=none", train=worsen)) == ["COMPLETE"] * 7
+    # An interrupt while a pruned trial ends leaves it to be resumed.
+    path = sweep.stop("--trials=7", train=functools.partial(worsen, error=KeyboardInterrupt()))
+    assert states(path) == ["COMPLETE"] * 5 + ["RUNNING"]
+    sweep("--trials=7", path=path, train=worsen)
+    assert [(state, step) for state, _, step, _ in trials(path)[5:]] == [("PRUNED", 400)] * 2
 
 
 def test_settings_that_contradict_each_other_are_pruned(sweep):
@@ -262,14 +261,18 @@ def test_settings_that_contradict_each_other_are_pruned(sweep):
 
 def test_a_failed_trial_has_a_cause_and_the_sweep_continues(sweep):
     def failing(config, run):
-        for score in approach(config, run):
+        for score in (
+            train_nothing(config, run) if run.path.name[-1] == "2" else approach(config, run)
+        ):
             yield score
             if run.path.name == "trial-0001":
                 raise NonFiniteError("The loss is nan.\nMore.")
 
-    path = sweep("--trials=3", train=failing)
-    assert states(path) == ["COMPLETE", "FAIL", "COMPLETE"]
-    assert re.search(r"Trial 1 failed .*: The loss is nan\. \(best:", sweep.capsys.readouterr().err)
+    path = sweep("--trials=4", train=failing)
+    assert states(path) == ["COMPLETE", "FAIL", "FAIL", "COMPLETE"]
+    printed = sweep.capsys.readouterr().err
+    assert re.search(r"Trial 1 failed .*: The loss is nan\. \(best:", printed)
+    assert re.search(r"Trial 2 failed: .* has no evaluation", printed)
     assert "NonFiniteError: The loss is nan." in Sweep(path).run(1).error_file.read_text()
 
 
@@ -289,27 +292,15 @@ def test_three_failures_before_any_score_end_the_sweep(sweep):
 # Sweeps that are continued.
 
 
-def test_an_interrupted_trial_is_resumed_and_the_sweep_equals_one_that_never_stopped(sweep):
+def test_an_interrupted_sweep_that_was_moved_equals_one_that_never_stopped(sweep, tmp_path):
     whole = sweep("--trials=4")
-    assert "To continue: " in sweep.fails(
-        130, "--trials=4", train=functools.partial(approach, stop_at=500)
-    )
-    [path] = set(sweep.logdir.iterdir()) - {whole}
+    path = sweep.stop("--trials=4")
     assert states(path) == ["RUNNING"]
+    path = Path(shutil.move(path, tmp_path / path.name))
     sweep("--trials=2", path=path)
-    sweep.fails(130, "--trials=4", path=path, train=functools.partial(approach, stop_at=500))
+    sweep.fails(130, "--trials=4", path=path, train=interrupted)
     sweep("--trials=4", path=path)
     assert trials(path) == trials(whole)
-
-
-def test_an_interrupt_while_a_pruned_trial_ends_leaves_it_to_be_resumed(sweep):
-    sweep.write_space(RATES)
-    interrupted = functools.partial(worsen, error=KeyboardInterrupt())
-    sweep.fails(130, "--trials=7", train=interrupted)
-    [path] = sweep.logdir.iterdir()
-    assert states(path) == ["COMPLETE"] * 5 + ["RUNNING"]
-    sweep("--trials=7", path=path, train=worsen)
-    assert states(path) == ["COMPLETE"] * 5 + ["PRUNED"] * 2
 
 
 def test_a_trial_that_was_complete_when_its_process_was_killed_gets_its_score(sweep):
@@ -317,17 +308,10 @@ def test_a_trial_that_was_complete_when_its_process_was_killed_gets_its_score(sw
         yield from approach(config, run)
         raise KeyboardInterrupt
 
-    sweep.fails(130, "--trials=1", train=killed)
-    [path] = sweep.logdir.iterdir()
-    sweep("--trials=1", path=path, train=lambda config, run: (yield from ()))
+    path = sweep.stop("--trials=1", train=killed)
+    sweep("--trials=1", path=path, train=train_nothing)
     [(state, score, _, settings)] = trials(path)
     assert (state, score) == ("COMPLETE", pytest.approx(-abs(settings["learning_rate"] - 0.01)))
-
-
-def test_a_complete_trial_without_any_score_fails(sweep):
-    path = sweep("--trials=1", train=lambda config, run: (yield from ()))
-    assert states(path) == ["FAIL"]
-    assert "has no evaluation" in sweep.capsys.readouterr().err
 
 
 def test_a_trial_that_ends_its_processes_without_progress_fails(sweep):
@@ -338,8 +322,7 @@ def test_a_trial_that_ends_its_processes_without_progress_fails(sweep):
         raise KeyboardInterrupt
         yield
 
-    sweep.fails(130, "--trials=1", train=killed)
-    [path] = sweep.logdir.iterdir()
+    path = sweep.stop("--trials=1", train=killed)
     for step in (1, 2, 3, 4, None, None, None):  # With progress, and without.
         sweep.fails(130, "--trials=1", path=path, train=functools.partial(killed, step=step))
     assert states(path) == ["RUNNING"]
@@ -351,27 +334,12 @@ def test_settings_and_space_of_a_sweep_can_not_change(sweep):
     path = sweep("--trials=1")
     sweep("--trials=2", *sweep.options, path=path)  # The same ones.
     assert states(path) == ["COMPLETE"] * 2
-    for option, name in (
-        ("--steps=2000", "steps"),
-        ("--learning-rate=0.01", "learning_rate"),
-        ("--space=ppo", "--space"),
-    ):
+    for option in ("--steps=2000", "--learning-rate=0.01", "--space=ppo"):
+        name = option.partition("=")[0].lstrip("-").replace("-", "_")
         assert re.search(f"{name}: trials .*\n.*start a new", sweep.fails(2, option, path=path))
-
-
-def test_a_sweep_that_was_moved_is_continued(sweep, tmp_path):
-    path = sweep("--trials=1")
-    sweep.logdir = tmp_path / "there"
-    moved = Path(shutil.move(path, sweep.logdir / path.name))
-    sweep("--trials=2", path=moved)
-    assert states(moved) == ["COMPLETE"] * 2
-
-
-def test_train_names_a_sweep_that_it_can_not_resume(sweep):
-    path = sweep("--trials=1")
-    timestamp = RunDirectory(path).timestamp
+    timestamp = f"--timestamp={RunDirectory(path).timestamp}"
     with pytest.raises(UsageError, match="is a sweep\ncontinue it with agents sweep"):
-        train_script.main([f"--logdir={sweep.logdir}", f"--timestamp={timestamp}"])
+        train_script.main([f"--logdir={sweep.logdir}", timestamp])
 
 
 # The journal.
@@ -395,23 +363,21 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_journal_is_named_and_kept(sweep, damage, tmp_path, monkeypatch):
+def test_a_damaged_journal_is_named_and_kept_but_for_a_line_that_was_cut_off(
+    sweep, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     path = sweep("--trials=1")
-    sweep.capsys.readouterr()
-    damaged = DAMAGES[damage]((path / "journal.jsonl").read_bytes())
-    (path / "journal.jsonl").write_bytes(damaged)
-    printed = sweep.fails(2, path=path)
-    assert "journal.jsonl is damaged" in printed and len(printed.splitlines()) <= 3
-    assert (path / "journal.jsonl").read_bytes() == damaged
-    assert not Path("executed").exists()
-
-
-def test_a_line_that_a_killed_process_or_a_full_disk_left_is_cut_off(sweep):
-    path = sweep("--trials=1")
-    with (path / "journal.jsonl").open("a") as file:
-        file.write('{"op_code": 4, "worker')
+    journal = path / "journal.jsonl"
+    whole = journal.read_bytes()
+    for name, damage in DAMAGES.items():
+        damaged = damage(whole)
+        journal.write_bytes(damaged)
+        printed = sweep.fails(2, path=path)
+        assert "journal.jsonl is damaged" in printed and len(printed.splitlines()) <= 3, name
+        assert journal.read_bytes() == damaged, name
+        assert not Path("executed").exists()
+    journal.write_bytes(whole + b'{"op_code": 4, "worker')  # Of a killed process or a full disk.
     sweep("--trials=3", path=path)
     assert states(path) == ["COMPLETE"] * 3
 
@@ -434,48 +400,45 @@ def test_a_full_disk_ends_the_sweep_and_the_trial_is_resumed(sweep, monkeypatch)
 
 # Folders of strangers.
 
-TRAPS = {
-    "settings": "settings.yaml",
-    "space": "space.yaml",
-    "journal": "journal.jsonl",
-    "lock of the journal": "journal.jsonl.lock",
-    "lock of a trial": "trial-0000.lock",
-    "trial": "trial-0000",
-}
+READ_ONLY = ["settings.yaml", "space.yaml"]
+WRITTEN = ["journal.jsonl", "journal.jsonl.lock", "trial-0000.lock"]
+
+
+def make_link(trap, outside):
+    trap.symlink_to(outside / trap.name)
+
+
+def make_dangling_link(trap, outside):
+    trap.symlink_to(outside / "missing")
+
+
+def make_pipe(trap, outside):
+    os.mkfifo(trap)
+
+
+def make_hard_link(trap, outside):
+    (outside / trap.name).touch()
+    trap.hardlink_to(outside / trap.name)
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "hard link"])
-@pytest.mark.parametrize("name", TRAPS.values(), ids=TRAPS)
-def test_nothing_waits_and_nothing_is_written_outside_of_a_sweeps_folder(
-    sweep, tmp_path, name, kind
-):
-    interrupt = functools.partial(approach, stop_at=500)
-    sweep.fails(130, "--trials=1", train=interrupt)
-    [path] = sweep.logdir.iterdir()
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    trap = path / name
-    if kind == "hard link" and (name == "trial-0000" or name.endswith(".yaml")):
-        pytest.skip("a folder has no hard links; files that are read only may have")
-    if trap.exists():
-        shutil.move(trap, outside / name)
-    if kind == "link":
-        trap.symlink_to(outside / name)
-    elif kind == "dangling link":
-        trap.symlink_to(outside / "missing")
-    elif kind == "pipe":
-        os.mkfifo(trap)
-    else:
-        (outside / name).touch()
-        trap.hardlink_to(outside / name)
-    before = {file: file.read_bytes() for file in outside.rglob("*") if file.is_file()}
-    start = time.monotonic()
-    printed = sweep.fails(2, "--trials=1", path=path)
-    assert time.monotonic() - start < 20
-    assert name in printed and len(printed.splitlines()) <= 4
-    assert {file: file.read_bytes() for file in outside.rglob("*") if file.is_file()} == before
-    assert not (outside / "missing").exists()
+def test_nothing_waits_and_nothing_is_written_outside_of_a_sweeps_folder(sweep, tmp_path):
+    original = sweep.stop("--trials=1")
+    makes = make_link, make_dangling_link, make_pipe
+    cases = [(name, make) for name in (*READ_ONLY, *WRITTEN, "trial-0000") for make in makes]
+    for number, (name, make) in enumerate([*cases, *((name, make_hard_link) for name in WRITTEN)]):
+        outside = tmp_path / f"outside-{number}"
+        outside.mkdir()
+        path = shutil.copytree(original, tmp_path / str(number) / original.name)
+        shutil.move(path / name, outside / name)
+        make(path / name, outside)
+        before = {file: file.read_bytes() for file in outside.rglob("*") if file.is_file()}
+        start = time.monotonic()
+        printed = sweep.fails(2, "--trials=1", path=path)
+        assert time.monotonic() - start < 20
+        assert name in printed and len(printed.splitlines()) <= 4
+        after = {file: file.read_bytes() for file in outside.rglob("*") if file.is_file()}
+        assert after == before, (name, make)
 
 
 def test_the_users_own_file_names_modules_of_the_current_folder(sweep, tmp_path, monkeypatch):
@@ -487,22 +450,19 @@ def test_the_users_own_file_names_modules_of_the_current_folder(sweep, tmp_path,
     assert states(sweep("--trials=1")) == ["COMPLETE"]
 
 
-@pytest.mark.parametrize(
-    ("option", "file"),
-    [("config", "trial-0000/config.yaml"), ("config", "settings.yaml"), ("space", "space.yaml")],
-)
-def test_files_of_another_sweep_name_nothing_that_lies_beside_it(sweep, monkeypatch, option, file):
-    name = f"evil_{Path(file).parts[0].partition('.')[0].replace('-', '_')}"
-    sweep.write_space(f"network: {{choices: ['{name}:f']}}\nepochs: {{choices: [1]}}")
+def test_files_of_another_sweep_name_nothing_that_lies_beside_it(sweep, monkeypatch):
+    sweep.write_space("network: {choices: ['evil_of_a_sweep:f']}\nepochs: {choices: [1]}")
     path = sweep("--trials=1")
-    (path / "settings.yaml").write_text(f"network: {name}:f\n")
-    (sweep.logdir / f"{name}.py").write_text(f"import os; os.mkdir({str(path / 'executed')!r})")
+    (path / "settings.yaml").write_text("network: evil_of_a_sweep:f\n")
+    evil = f"import os; os.mkdir({str(path / 'executed')!r})"
+    (sweep.logdir / "evil_of_a_sweep.py").write_text(evil)
     monkeypatch.syspath_prepend(sweep.logdir)
-    sweep.capsys.readouterr()
-    sweep.options = [f"--{option}={path / file}"]
-    printed = sweep.fails(2, "--trials=3", train=train_script.train)
-    assert name in printed and "a folder of runs" in printed
-    assert not (path / "executed").exists()
+    for option in ("config=trial-0000/config.yaml", "config=settings.yaml", "space=space.yaml"):
+        name, _, file = option.partition("=")
+        sweep.options = [f"--{name}={path / file}"]
+        printed = sweep.fails(2, "--trials=3", train=train_script.train)
+        assert "evil_of_a_sweep" in printed and "a folder of runs" in printed
+        assert not (path / "executed").exists()
 
 
 # Processes.
@@ -533,17 +493,26 @@ def slow(config, run):
 sweep.train = slow
 sweep.main(sys.argv[2:])
 """
+KILLED_WITH_THE_LOCK = """
+import os, signal, sys
+from pathlib import Path
+from agents.scripts.sweep import Sweep
+with Sweep(Path(sys.argv[2])).exclusive():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def test_three_processes_share_a_sweep_and_the_trial_of_a_killed_one_is_resumed(sweep):
     path = sweep("--trials=1")
     options = [f"--logdir={sweep.logdir}", f"--timestamp={RunDirectory(path).timestamp}"]
     processes = [start(ROOT, *options, "--trials=12", code=SLOW) for _ in range(4)]
+    processes.append(start(ROOT, str(path), code=KILLED_WITH_THE_LOCK))
     wait_for(processes[0], "Trial ")
     processes[0].kill()
     for process in processes:
         process.communicate(timeout=300)
-    assert [process.returncode for process in processes] == [-signal.SIGKILL, 0, 0, 0]
+    codes = [-signal.SIGKILL, 0, 0, 0, -signal.SIGKILL]
+    assert [process.returncode for process in processes] == codes
     sweep("--trials=12", path=path)
     assert len(states(path)) == 12 and set(states(path)) <= {"COMPLETE", "PRUNED"}
     assert len({json.dumps(settings) for _, _, _, settings in trials(path)}) == 12
@@ -551,39 +520,20 @@ def test_three_processes_share_a_sweep_and_the_trial_of_a_killed_one_is_resumed(
     assert numbers == list(range(12))
 
 
-def test_a_process_killed_with_the_lock_of_the_journal_holds_up_nobody(sweep):
-    path = sweep("--trials=1")
-    code = f"""
-import os, signal
-from pathlib import Path
-from agents.scripts.sweep import Sweep
-with Sweep(Path({str(path)!r})).exclusive():
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-    with start(ROOT, code=code) as process:
-        assert process.wait(60) == -signal.SIGKILL
-    sweep("--trials=2", path=path)
-    assert states(path) == ["COMPLETE"] * 2
-
-
 @pytest.fixture(scope="module")
-def small_space(tmp_path_factory):
+def small(tmp_path_factory):
+    """Options of sweeps that train."""
     path = tmp_path_factory.mktemp("space") / "small.yaml"
     path.write_text(
         "learning_rate: {low: 1e-4, high: 1e-2, log: true}\nrollout_length: {choices: [25, 50]}"
     )
-    return f"--space={path}"
+    return [f"--space={path}", *SMALL]
 
 
-def test_a_trial_is_trained_again_and_compared_like_any_run(small_space, tmp_path, capsys):
-    run(
-        sweep_script.main,
-        [f"--logdir={tmp_path}", small_space, *SMALL, "--minibatch-size=25", "--trials=1"],
-    )
+def test_a_trial_is_trained_again_and_compared_like_any_run(small, tmp_path, capsys):
+    run(sweep_script.main, [f"--logdir={tmp_path}", *small, "--trials=1"])
     [path] = tmp_path.iterdir()
-    assert {file.name for file in path.iterdir()} == {
-        "settings.yaml", "space.yaml", "journal.jsonl", "journal.jsonl.lock", "trial-0000", "trial-0000.lock",
-    }  # fmt: skip
+    assert {file.name for file in path.iterdir()} == {*READ_ONLY, *WRITTEN, "trial-0000"}
     trial = Sweep(path).run(0)
     assert trial.checkpoint("last").name == "step-200"
     again = capsys.readouterr().out.splitlines()[-1]
@@ -595,9 +545,9 @@ def test_a_trial_is_trained_again_and_compared_like_any_run(small_space, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_signal_saves_a_checkpoint_and_ends_the_sweep(small_space, tmp_path):
-    long = [f"--logdir={tmp_path}", small_space, *SMALL, "--minibatch-size=25", "--steps=1000000"]
-    with start(tmp_path, *long, "--eval-interval=1000", "--trials=2") as process:
+def test_a_signal_saves_a_checkpoint_and_ends_the_sweep(small, tmp_path):
+    long = [f"--logdir={tmp_path}", *small, "--steps=1000000", "--eval-interval=1000"]
+    with start(tmp_path, *long, "--trials=2") as process:
         wait_for(process, "evaluation")
         process.send_signal(signal.SIGHUP)
         _, printed = process.communicate(timeout=60)
@@ -609,17 +559,15 @@ def test_a_signal_saves_a_checkpoint_and_ends_the_sweep(small_space, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_program_restarts_itself_and_imports_nothing_of_the_current_folder(
-    small_space, tmp_path
-):
+def test_the_program_restarts_itself_and_imports_nothing_of_the_current_folder(small, tmp_path):
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents" / "__init__.py").write_text("open('executed', 'w')")
     code = (
         "import sys; sys.path.remove(''); from agents.scripts import sweep; "
         "sweep.TRIALS_PER_PROCESS = 1; sweep.main(sys.argv[2:])"
     )
-    arguments = [small_space, *SMALL, "--minibatch-size=25", "--trials=2"]
-    with start(tmp_path, f"--logdir={tmp_path / 'logs'}", *arguments, code=code) as process:
+    arguments = [f"--logdir={tmp_path / 'logs'}", *small, "--trials=2"]
+    with start(tmp_path, *arguments, code=code) as process:
         printed, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     assert printed.count("join or continue it with") == 3
