@@ -133,7 +133,6 @@ def main(arguments: list[str]) -> None:
         program="agents sweep",
         settings=SweepOptions.settings,
         examples=EXAMPLES,
-        shown=lambda given: load_config(given.get("config") or "default"),
     )
     if importlib.util.find_spec("optuna") is None:
         raise UsageError(

@@ -258,7 +258,6 @@ def main(arguments: list[str]) -> None:
         program="agents train",
         settings=TrainOptions.settings,
         examples=EXAMPLES,
-        shown=lambda given: load_config(given.get("config") or "default"),
     )
     if options.list:
         from agents.runs.preset_table import preset_table

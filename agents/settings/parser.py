@@ -6,7 +6,7 @@ import argparse
 import inspect
 import json
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_args, get_origin
 
@@ -16,7 +16,12 @@ from ruamel.yaml.error import YAMLError
 
 from agents.errors import UsageError
 from agents.settings.config import ENTRY_POINTS
-from agents.settings.config_file import MissingValueError, parse_yaml, preset_names
+from agents.settings.config_file import (
+    MissingValueError,
+    load_config,
+    parse_yaml,
+    preset_names,
+)
 from agents.settings.peer_names import hint
 from agents.settings.reports import version
 from agents.settings.validation import usage_error
@@ -41,14 +46,14 @@ def parse_command(
     program: str,
     settings: type[BaseModel] | None = None,
     examples: str = "",
-    shown: Callable[[Mapping[str, str]], BaseModel] | None = None,
 ) -> tuple[CommandOptions, dict[str, PlainData]]:
     """Parses a command line such as `--logdir=runs --learning-rate 1e-3 --layers=64,64`.
 
     Every field is an option, in kebab-case; its description and default appear in the help. A tuple
     of strings with a title has no option: it takes the positional arguments.
     Underscores are read as hyphens, a switch alone as `true`, repeated lists as one.
-    `--help` prints the help and raises `SystemExit(0)`.
+    `--help` prints the help and raises `SystemExit(0)`. Where `config` is an option, the help shows
+    the settings of that preset or file.
 
     Args:
       options: Model of the command's own options; its docstring introduces the help.
@@ -57,8 +62,6 @@ def parse_command(
       settings: Model of settings that are options, too; its `sections` are the titles of groups in
         the help, by the first setting of each.
       examples: Lines at the end of the help.
-      shown: For the help, returns settings whose values replace the defaults; gets the texts of the
-        command's own options.
 
     Returns:
       The validated options, and the given settings by name. The settings are not validated, which
@@ -71,8 +74,11 @@ def parse_command(
     fields = {**own, **(settings.model_fields if settings else {})}
     arguments = _normalize(arguments, fields)
     values: Mapping[str, PlainData] = {}
-    if shown and {"-h", "--help"} & set(arguments):
-        values = shown(_own_texts(arguments, own)).model_dump()
+    if "config" in own and {"-h", "--help"} & set(arguments):
+        incomplete = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        incomplete.add_argument("--config", nargs="?")
+        name = incomplete.parse_known_args(arguments)[0].config
+        values = load_config(name or "default").model_dump()
     parser = make_parser(options, program, settings, examples, values)
     texts = _parse_known(parser, arguments, fields)
     given = {name: _decode(name, fields[name].annotation, text) for name, text in texts.items()}
@@ -164,16 +170,6 @@ def _normalize(arguments: Sequence[str], fields: Mapping[str, FieldInfo]) -> lis
             equals, value = "=", "true"
         normalized.append(f"{option}{equals}{value}")
     return normalized
-
-
-def _own_texts(arguments: Sequence[str], own: Mapping[str, FieldInfo]) -> dict[str, str]:
-    """Returns the texts of the command's own options, of arguments that may be incomplete."""
-    parser = argparse.ArgumentParser(
-        add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS
-    )
-    for name in own:
-        parser.add_argument(option_name(name), dest=name, nargs="?")
-    return vars(parser.parse_known_args(arguments)[0])
 
 
 class _Parser(argparse.ArgumentParser):

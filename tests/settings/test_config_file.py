@@ -81,80 +81,63 @@ def test_unknown_preset(refused):
     assert "did you mean 'pendulum'" in refused("Pendulum")[0]
 
 
-def test_unknown_setting_in_a_file_names_the_file(refused, write_file):
-    path = write_file("learing_rate: 1e-3")
-    assert refused(path) == [
-        f"unknown setting 'learing_rate' in {path}; did you mean 'learning_rate'?"
-    ]
-    assert refused(write_file("1: 2")) == [f"unknown setting '1' in {path}"]
+SEED = "expected an integer from 0 to 2147483647, got"
+ALIAS = "can't read FILE: it has the alias '*a'; write the value there instead"
+EXTENDS = "extends in FILE: expected a preset, got"
 
 
-def test_wrong_value_in_a_file_names_the_file(refused, write_file):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learing_rate: 1e-3", "unknown setting 'learing_rate' in FILE; did you mean 'learning_rate'?"),
+        ("1: 2", "unknown setting '1' in FILE"),
+        ("seed: some", f"seed in FILE: {SEED} 'some'"),
+        (f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}", "can't read FILE: nested too deeply"),
+        ("seed: 1\nenv_kwargs: {a: {g:9}}",
+         "can't read FILE line 2: 'g:9' has no value; write 'g: 9', with a space after the colon"),
+        # Files that may stand for gigabytes.
+        ("env_kwargs: &a {b: *a}", ALIAS),
+        ("a: &a [1]\nb: [*a, *a]", ALIAS),
+        ("seed: 1" + " " * 100_000, "can't read FILE: it is larger than 100,000 bytes"),
+        # No settings.
+        ("", "can't read FILE: expected lines such as 'steps: 100000', got nothing"),
+        ("- a", "can't read FILE: expected lines such as 'steps: 100000', got list"),
+        ("steps: 1\nseed: 2\nsteps: 3", "can't read FILE line 3: found duplicate key \"steps\""),
+        ("steps: [1", "can't read FILE line 1: "),
+        ("steps: 1\n seed: 2", "can't read FILE line 2: "),
+        ("env: !!python/object/apply:os.system ['true']",
+         "can't read FILE line 1: could not determine a constructor"),
+        ("env: a\x07", "can't read FILE: unacceptable character"),
+        # Only presets that extend none can be extended.
+        ("extends: mujocco", f"{EXTENDS} 'mujocco'; did you mean 'mujoco'?"),
+        ("extends: configs/mujoco.yaml", f"{EXTENDS} 'configs/mujoco.yaml'"),
+        ("extends: [mujoco, ant]", f"{EXTENDS} ['mujoco', 'ant']"),
+        ("extends: ant",
+         "extends in FILE: preset 'ant' already extends 'mujoco'; extend that instead"),
+    ],
+    ids=lambda value: value[:20],
+)  # fmt: skip
+def test_mistakes_in_a_file_are_named(text, message, refused, write_file):
+    path = write_file(text)
+    [line] = refused(path)
+    assert line.startswith(message.replace("FILE", str(path))), line
+
+
+def test_settings_of_the_call_are_not_of_the_file(refused, write_file):
     path = write_file("seed: some")
-    assert refused(path) == [
-        f"seed in {path}: expected an integer from 0 to 2147483647, got 'some'"
-    ]
-    assert refused(path, seed=-1) == ["seed: expected an integer from 0 to 2147483647, got -1"]
-
-
-def test_constructor_arguments_nested_too_deeply(refused, write_file):
-    path = write_file(f"env_kwargs: {{a: {'[' * 3000}{']' * 3000}}}")
-    assert refused(path) == [f"can't read {path}: nested too deeply"]
+    assert refused(path, seed=-1) == [f"seed: {SEED} -1"]
+    assert load_config(write_file("env_kwargs:\n  g:\n")).env_kwargs == {"g": None}
+    assert refused(extends="mujoco") == ["unknown setting 'extends'"]
     kwargs = {}
     kwargs["b"] = kwargs
     for name in ("env_kwargs", "reset_options", "custom_settings"):
-        assert refused("pendulum", **{name: kwargs}) == [
-            f"{name}: nested too deeply, or contained in itself"
-        ]
-
-
-def test_a_space_is_missing_in_a_file(refused, write_file):
-    path = write_file("seed: 1\nenv_kwargs: {a: {g:9}}")
-    hint = "'g:9' has no value; write 'g: 9', with a space after the colon"
-    assert refused(path) == [f"can't read {path} line 2: {hint}"]
-    assert load_config(write_file("env_kwargs:\n  g:\n")).env_kwargs == {"g": None}
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        ("env_kwargs: &a {b: *a}", "it has the alias '*a'; write the value there instead"),
-        ("a: &a [1]\nb: [*a, *a]", "it has the alias '*a'; write the value there instead"),
-        ("seed: 1" + " " * 100_000, "it is larger than 100,000 bytes"),
-    ],
-    ids=["itself", "aliases", "bytes"],
-)
-def test_files_that_may_stand_for_gigabytes_are_refused(text, problem, refused, write_file):
-    path = write_file(text)
-    assert refused(path) == [f"can't read {path}: {problem}"]
-
-
-@pytest.mark.parametrize(
-    "text, problem",
-    [
-        ("", "expected lines such as 'steps: 100000', got nothing"),
-        ("- a", "expected lines such as 'steps: 100000', got list"),
-        ("steps: 1\nseed: 2\nsteps: 3", 'line 3: found duplicate key "steps"'),
-        ("steps: [1", "line 1: "),
-        ("steps: 1\n seed: 2", "line 2: "),
-        (
-            "env: !!python/object/apply:os.system ['true']",
-            "line 1: could not determine a constructor",
-        ),
-        ("env: a\x07", "special characters are not allowed"),
-    ],
-)
-def test_files_that_are_not_settings(text, problem, refused, write_file):
-    path = write_file(text)
-    [line] = refused(path)
-    assert line.startswith(f"can't read {path}")
-    assert problem in line
+        [line] = refused("pendulum", **{name: kwargs})
+        assert line == f"{name}: nested too deeply, or contained in itself"
 
 
 def test_files_that_cannot_be_read(tmp_path, refused):
-    assert refused(tmp_path / "none.yaml") == [
-        f"can't read {tmp_path}/none.yaml: No such file or directory"
-    ]
+    missing = tmp_path / "none.yaml"
+    assert refused(missing) == [f"can't read {missing}: No such file or directory"]
     assert refused(tmp_path) == [f"can't read {tmp_path}: Is a directory"]
     (tmp_path / "image.yaml").write_bytes(b"\x89PNG\xff")
     assert "can't decode" in refused(tmp_path / "image.yaml")[0]
@@ -205,27 +188,3 @@ def test_a_saved_file_extends_nothing(tmp_path):
     save_config(load_config("ant"), tmp_path / "config.yaml")
     assert "extends" not in (tmp_path / "config.yaml").read_text()
     assert load_config(tmp_path / "config.yaml") == load_config("ant")
-
-
-@pytest.mark.parametrize(
-    "base, got",
-    [
-        ("mujocco", "'mujocco'; did you mean 'mujoco'?"),
-        ("configs/mujoco.yaml", "'configs/mujoco.yaml'"),
-        ("[mujoco, ant]", "['mujoco', 'ant']"),
-    ],
-)
-def test_only_presets_can_be_extended(base, got, refused, write_file):
-    path = write_file(f"extends: {base}")
-    assert refused(path)[0] == f"extends in {path}: expected a preset, got {got}"
-
-
-def test_a_preset_that_extends_another_cannot_be_extended(refused, write_file):
-    path = write_file("extends: ant")
-    assert refused(path) == [
-        f"extends in {path}: preset 'ant' already extends 'mujoco'; extend that instead"
-    ]
-
-
-def test_extends_is_no_setting(refused):
-    assert refused(extends="mujoco") == ["unknown setting 'extends'"]

@@ -54,9 +54,7 @@ def run(arguments, *sites, cwd):
     return process.returncode, process.stderr.splitlines()[-2:]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["-m", "batch_agents"], ["-m", "agents.scripts.train"], ["-c", "import agents"]]
-)
+@pytest.mark.parametrize("arguments", [["-m", "batch_agents"], ["-c", "import agents"]])
 def test_another_distribution_in_the_same_folder(arguments, tmp_path):
     site = tmp_path / "site"
     install_ours(site)

@@ -72,15 +72,10 @@ def printed_help(command, capsys, monkeypatch, columns=100):
     return captured.out
 
 
-def test_only_settings_that_were_given_are_overrides():
-    options, overrides = train("--logdir=runs")
-    assert options == TrainOptions(logdir=Path("runs"))
-    assert overrides == {}
-
-
 @pytest.mark.parametrize(
     "arguments, expected",
     [
+        ([], {}),
         (["--learning-rate=1e-3"], {"learning_rate": 1e-3}),
         (["--normalize-reward=false"], {"normalize_reward": False}),
         (["--layers=64,32"], {"layers": (64, 32)}),
@@ -110,112 +105,86 @@ def test_only_settings_that_were_given_are_overrides():
     ],
 )
 def test_overrides_replace_settings_of_a_preset(arguments, expected):
-    _, overrides = train("--logdir=runs", *arguments)
+    options, overrides = train("--logdir=runs", *arguments)
+    assert options == TrainOptions(logdir=Path("runs"))
     assert overrides.keys() == expected.keys()
     config = load_config("cartpole", **overrides)
     assert {name: getattr(config, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("option", ["--env-kwargs", "--env-restarts"])
-@pytest.mark.parametrize(
-    "text, key, right",
-    [
+def test_a_space_is_missing_in_a_dictionary():
+    for text, key, right in (
         ("{g:9}", "g:9", "g: 9"),
         ("{a: [1, {b: 1, g:-9.8}]}", "g:-9.8", "g: -9.8"),
         ("{g:[1]}", "g:", "g: VALUE"),
         ("{g=9}", "g=9", "g: 9"),
         ("{g}", "g", "g: VALUE"),
-    ],
-)
-def test_a_space_is_missing_in_a_dictionary(option, text, key, right):
-    with pytest.raises(UsageError) as caught:
-        train("--logdir=runs", f"{option}={text}")
-    expected = f"{option}: '{key}' has no value; write '{right}', with a space after the colon"
-    assert str(caught.value) == expected
+    ):
+        hint = f"'{key}' has no value; write '{right}', with a space after the colon"
+        for option in ("--env-kwargs", "--env-restarts"):
+            assert refused(train, "--logdir=runs", f"{option}={text}") == f"{option}: {hint}"
+    for text, expected in {
+        "{g: 9}": {"g": 9},
+        "{g: null, h: ''}": {"g": None, "h": ""},
+        "{a: b:c, d: [e:f]}": {"a": "b:c", "d": ["e:f"]},
+        "{a: http://x, b:c: '{g:9}'}": {"a": "http://x", "b:c": "{g:9}"},
+    }.items():
+        assert train("--logdir=runs", f"--env-kwargs={text}")[1] == {"env_kwargs": expected}
 
 
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("{g: 9}", {"g": 9}),
-        ("{g: null, h: ''}", {"g": None, "h": ""}),
-        ("{a: b:c, d: [e:f]}", {"a": "b:c", "d": ["e:f"]}),
-        ("{a: http://x, b:c: '{g:9}'}", {"a": "http://x", "b:c": "{g:9}"}),
-    ],
-)
-def test_dictionaries_with_colons_in_them(text, expected):
-    assert train("--logdir=runs", f"--env-kwargs={text}")[1] == {"env_kwargs": expected}
+def test_unknown_arguments():
+    for argument, message in {
+        "--learing-rate=1": "unknown setting --learing-rate; did you mean --learning-rate?",
+        "-logdir=x": "unknown setting -logdir; did you mean --logdir?",
+        "--hlep": "unknown setting --hlep; did you mean --help?",
+        "--no_such_option=a_b": "unknown setting --no_such_option",
+        "--gamma=0.9": "unknown setting --gamma; did you mean --discount?",
+        "cartpole": "unexpected argument 'cartpole'; settings are given as --setting=value",
+        "--layers 64 6": "unexpected argument '6'; settings are given as --setting=value",
+        "--initial-log-std -x": "--initial-log-std needs a value; write --initial-log-std=VALUE",
+    }.items():
+        assert refused(train, "--logdir=x", *argument.split()) == message
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--learing-rate=1"], "unknown setting --learing-rate; did you mean --learning-rate?"),
-        (["-logdir=x"], "unknown setting -logdir; did you mean --logdir?"),
-        (["--hlep"], "unknown setting --hlep; did you mean --help?"),
-        (["--no_such_option=a_b"], "unknown setting --no_such_option"),
-        (["--gamma=0.9"], "unknown setting --gamma; did you mean --discount?"),
-        (["cartpole"], "unexpected argument 'cartpole'; settings are given as --setting=value"),
-        (
-            ["--layers", "64", "64"],
-            "unexpected argument '64'; settings are given as --setting=value",
-        ),
-        (
-            ["--initial-log-std", "-x"],
-            "--initial-log-std needs a value; write --initial-log-std=VALUE",
-        ),
-    ],
-)
-def test_unknown_arguments(arguments, message):
-    assert refused(train, "--logdir=x", *arguments) == message
-
-
-def test_required_options():
+def test_a_command_without_settings():
     assert refused(visualize).splitlines() == [
         "--logdir is required: Run.",
         "--outdir is required: Directory for videos.",
     ]
-
-
-def test_a_command_without_settings():
     arguments = ["--logdir=run", "--outdir=videos", "--episodes=3"]
     options, overrides = visualize(*arguments)
     assert options == VisualizeOptions(logdir=Path("run"), outdir=Path("videos"), episodes=3)
     assert overrides == {}
     assert visualize(*arguments, "--checkpoint=best")[0].checkpoint == "best"
     assert visualize(*arguments, "--checkpoint=5000")[0].checkpoint == 5000
-    message = "--checkpoint: expected one of best, last or an integer, got 'first'"
-    assert refused(visualize, *arguments, "--checkpoint=first") == message
-    assert (
-        refused(visualize, *arguments, "--episodes=0")
-        == "--episodes: expected an integer of 1 or more, got '0'"
-    )
-    assert refused(visualize, *arguments, "--seed=0") == "unknown setting --seed"
+    for argument, message in {
+        "--checkpoint=first": "--checkpoint: expected one of best, last or an integer, got 'first'",
+        "--episodes=0": "--episodes: expected an integer of 1 or more, got '0'",
+        "--seed=0": "unknown setting --seed",
+    }.items():
+        assert refused(visualize, *arguments, argument) == message
 
 
-@pytest.mark.parametrize(
-    "arguments, runs",
-    [
+def test_arguments_without_a_name(capsys, monkeypatch):
+    for arguments, runs in (
         (["a", "--outdir=x"], ("a",)),
         (["--outdir", "x", "a", "b c"], ("a", "b c")),
         (["a,b", "--outdir", "x", "[c]", "3"], ("a,b", "[c]", "3")),
-    ],
-)
-def test_arguments_without_a_name(arguments, runs):
-    assert compare(*arguments) == (CompareOptions(runs=runs, outdir=Path("x")), {})
-
-
-def test_arguments_without_a_name_are_required_and_are_no_option(capsys, monkeypatch):
-    assert refused(compare).splitlines() == [
-        "RUN is required: Folders of runs.",
-        "--outdir is required: Directory.",
-    ]
-    assert refused(compare, "--logdir=a", "--outdir=b").splitlines() == [
-        "unknown setting --logdir",
-        "RUN is given without an option: python -m compare RUN",
-    ]
-    assert refused(compare, "a", "--runs=b", "--outdir=x") == "unknown setting --runs"
-    assert refused(compare, "a", "--outdri=x") == "unknown setting --outdri; did you mean --outdir?"
+    ):
+        assert compare(*arguments) == (CompareOptions(runs=runs, outdir=Path("x")), {})
+    for arguments, lines in (
+        ([], ["RUN is required: Folders of runs.", "--outdir is required: Directory."]),
+        (
+            ["--logdir=a", "--outdir=b"],
+            [
+                "unknown setting --logdir",
+                "RUN is given without an option: python -m compare RUN",
+            ],
+        ),
+        (["a", "--runs=b", "--outdir=x"], ["unknown setting --runs"]),
+        (["a", "--outdri=x"], ["unknown setting --outdri; did you mean --outdir?"]),
+    ):
+        assert refused(compare, *arguments).splitlines() == lines
     text = printed_help(compare, capsys, monkeypatch)
     assert text.startswith("usage: python -m compare RUN... --outdir=PATH [--option=value ...]")
     assert re.search(r"\n  RUN +Folders of runs\. \(required\)\n", text)
