@@ -4,7 +4,6 @@ import zipfile
 import numpy as np
 import pytest
 
-from agents.errors import UsageError
 from agents.runs.checkpoint_files import (
     KEPT,
     KEPT_EARLIER,
@@ -92,19 +91,13 @@ def test_the_last_five_are_kept_and_five_spread_over_those_before(tmp_path, monk
     numbers = range(10, 10 * count + 1, 10)
     for step in numbers:
         write(tmp_path, step, {}, best=False)
+        write(tmp_path, step, {}, best=True)
+    assert steps(tmp_path, best=True) == [numbers[-1]]
     kept = sorted(steps(tmp_path))
     assert len(kept) <= KEPT + KEPT_EARLIER
     assert kept[-5:] == list(numbers[-5:]) and len(kept) == min(count, 10)
     gaps = np.diff([0, *kept[:-4]])  # Up to the oldest of the last five.
     assert count < 10 or gaps.max() <= 1.8 * gaps.mean()
-
-
-def test_the_best_is_kept_separately_from_the_last(tmp_path):
-    for step in (100, 200):
-        write(tmp_path, step, VALUES, best=False)
-        write(tmp_path, step, VALUES, best=True)
-    write(tmp_path, 300, VALUES, best=False)
-    assert steps(tmp_path) == [300, 200, 100] and steps(tmp_path, best=True) == [200]
 
 
 def test_spread_steps_keep_the_last_one():
@@ -126,12 +119,3 @@ def test_compressed_arrays_are_not_expanded(tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(DamagedError, match="it is compressed"):
         read_bytes(tmp_path, data, sizes={"count": 80_000})
-
-
-def test_a_checkpoint_that_is_a_link_is_refused(tmp_path):
-    write(tmp_path / "own", 1, VALUES, best=False)
-    [file] = find_files(tmp_path / "own")
-    file.path.rename(tmp_path / "elsewhere")
-    file.path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="link"):
-        read(file, SIZES)

@@ -3,7 +3,6 @@ import sys
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 import agents
 from agents.runs.comparison import compare_runs, read_scores
@@ -136,14 +135,3 @@ def test_dollars_are_no_mathematics(tmp_path):
         r'env_kwargs={"price": "\$\\frac\$"} (1 seed, no interval)',
         r'env_kwargs={"price": "1\$"} (1 seed, no interval)',
     ]
-
-
-def test_colors_are_told_apart_without_color_vision():
-    # Simulated protanopia and deuteranopia, Viénot, Brettel and Mollon (1999), in linear RGB.
-    protanopia = [[0.1121, 0.8853, -0.0005], [0.1127, 0.8897, -0.0001], [0.0045, 0, 1.0019]]
-    deuteranopia = [[0.2920, 0.7054, -0.0003], [0.2934, 0.7089, 0], [-0.0210, 0.0256, 0.9975]]
-    colors = np.array([to_rgb(color) for color in COLORS]) ** 2.2
-    for matrix in (np.eye(3), protanopia, deuteranopia):
-        seen = np.clip(colors @ np.transpose(matrix), 0, 1) ** (1 / 2.2)
-        distances = np.linalg.norm(seen[:, None] - seen[None], axis=-1)
-        assert distances[~np.eye(len(COLORS), dtype=bool)].min() > 0.14

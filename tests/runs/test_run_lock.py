@@ -70,13 +70,3 @@ def test_children_do_not_keep_the_lock(tmp_path):
     finally:
         child.kill()
         child.wait()
-
-
-def test_links_are_refused(tmp_path):
-    (tmp_path / "outside").write_bytes(b"precious")
-    (tmp_path / "lock").symlink_to("outside")
-    assert "symbolic link" in refused(tmp_path / "lock")
-    (tmp_path / "lock").unlink()
-    os.link(tmp_path / "outside", tmp_path / "lock")
-    assert "hard link" in refused(tmp_path / "lock")
-    assert (tmp_path / "outside").read_bytes() == b"precious"

@@ -41,12 +41,6 @@ with wandb_tracker(run) as tracker:
     metrics.histograms(200, {"rollout/reward": np.arange(31.0)})
     tracker.video(300, "video", Path(sys.argv[2]))
 """
-KILLED = """
-with wandb_tracker(run) as tracker:
-    core()
-    tracker.scalars(100, {"losses/policy": 0.5})
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
 LOST = """
 import time
 with wandb_tracker(run) as tracker:
@@ -57,7 +51,8 @@ with wandb_tracker(run) as tracker:
         metrics.scalars(step, {"losses/policy": 0.5})
         time.sleep(0.2)
 """
-LEFT_FAILED_AND_BESIDE_ANOTHER = """
+# Left, failed, beside a run of the user's own, and resumed and killed.
+ENDS = """
 import wandb
 failed, beside, folder = map(Path, sys.argv[2:])
 for path in (failed, beside):
@@ -82,6 +77,9 @@ with wandb_tracker(RunDirectory(beside), folder / "other") as tracker:
 assert wandb.run is mine
 mine.log({"mine": 3}, step=7)
 mine.finish()
+with wandb_tracker(run) as tracker:
+    core()
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -133,26 +131,16 @@ def is_running(pid):
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def wait_for_end(pid):
-    for _ in range(100):
-        if not is_running(pid):
-            return True
-        time.sleep(0.1)
-    return False
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A run that ended, and was then resumed by a process that was killed."""
-    folder = tmp_path_factory.mktemp("wandb") / "20260131T120000-pendulum"
-    video = folder.parent / "film.mp4"
+def test_scalars_histograms_video_and_configuration_arrive_and_one_line_is_printed(tmp_path):
+    folder, video = tmp_path / "20260131T120000-pendulum", tmp_path / "film.mp4"
     video.write_bytes(b"\0\0\0\x18ftypmp42" + bytes(64))
-    return folder, execute(WRITE, folder, video)
-
-
-def test_scalars_histograms_video_and_configuration_arrive(written):
-    folder, process = written
+    process = execute(WRITE, folder, video)
     assert process.returncode == 0, process.stderr
+    assert not is_running(core_pid(process))
+    [line] = [line for line in process.stderr.splitlines() if "wandb" in line.lower()]
+    assert re.fullmatch(
+        rf"Tracked in {folder}/wandb; upload it with: wandb sync .*/offline-run-\S+", line
+    )
     [path] = folder.glob("wandb/offline-run-*/run-*.wandb")
     found = list(records(path))
     [run] = [record.run for record in found if record.run.run_id]
@@ -172,26 +160,6 @@ def test_scalars_histograms_video_and_configuration_arrive(written):
     assert list(folder.glob("wandb/*/files/media/videos/*.mp4"))
 
 
-def test_it_prints_one_line_and_leaves_no_process(written):
-    folder, process = written
-    [line] = [line for line in process.stderr.splitlines() if "wandb" in line.lower()]
-    assert re.fullmatch(
-        rf"Tracked in {folder}/wandb; upload it with: wandb sync .*/offline-run-\S+", line
-    )
-    assert not is_running(core_pid(process))
-
-
-def test_a_resumed_run_is_the_same_one_and_a_kill_leaves_no_process(written):
-    folder, _ = written
-    name = (folder / "wandb-id.txt").read_text()
-    process = execute(KILLED, folder)
-    assert process.returncode == -signal.SIGKILL, process.stderr
-    assert wait_for_end(core_pid(process))
-    files = list(folder.glob("wandb/offline-run-*/run-*.wandb"))
-    assert len(files) == 2
-    assert {path.stem for path in files} == {f"run-{name}"}
-
-
 def exit_codes(folder):
     return [
         record.exit.exit_code
@@ -201,15 +169,22 @@ def exit_codes(folder):
     ]
 
 
-def test_leaving_the_loop_is_no_failure_and_a_run_of_the_users_own_continues(tmp_path):
+def test_leaving_the_loop_is_no_failure_and_a_killed_run_is_resumed_as_the_same_one(tmp_path):
     left, failed, beside, mine = (tmp_path / name for name in ("left", "failed", "run", "mine"))
     mine.mkdir()
-    process = execute(LEFT_FAILED_AND_BESIDE_ANOTHER, left, failed, beside, mine)
-    assert process.returncode == 0, process.stderr
+    process = execute(ENDS, left, failed, beside, mine)
+    assert process.returncode == -signal.SIGKILL, process.stderr
     assert (exit_codes(left), exit_codes(failed)) == ([0], [1])
-    assert history(mine)[7]["mine"] == 3
+    assert history(mine)[7]["mine"] == 3  # It continued beside a tracked one.
     assert history(mine / "other")[100]["losses/policy"] == 0.5
     assert not (beside / "wandb").exists()
+    files = list(left.glob("wandb/offline-run-*/run-*.wandb"))
+    name = (left / "wandb-id.txt").read_text()
+    assert [path.stem for path in files] == 2 * [f"run-{name}"]
+    deadline = time.monotonic() + 10
+    while is_running(core_pid(process)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_failure_later_is_one_warning(tmp_path):
