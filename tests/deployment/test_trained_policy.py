@@ -1,5 +1,4 @@
 import time
-from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -10,7 +9,6 @@ from gymnasium import spaces
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy, restore_policy, single_spaces
 from agents.errors import UsageError
-from agents.policies.averaged_policy import averaged_variables
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.runs.checkpoint import Checkpoints
@@ -66,24 +64,24 @@ def test_loads_the_weights_of_a_checkpoint(tmp_path, envs):
             np.testing.assert_array_equal(variable, saved[name])
 
 
-@pytest.mark.parametrize("as_folder", [Path, str])
-def test_loading_needs_no_environment(tmp_path, envs, as_folder):
+def test_loading_needs_no_environment(tmp_path, envs):
     run = save(tmp_path / "run", envs, 3, env="NoSuchEnvironment-v0")
-    policy = load_policy(as_folder(run.path), checkpoint="0")
-    assert policy.observation_space == envs.single_observation_space
-    assert policy(envs.single_observation_space.sample()) in (0, 1)
+    for path in (run.path, str(run.path)):
+        policy = load_policy(path, checkpoint="0")
+        assert policy.observation_space == envs.single_observation_space
+        assert policy(envs.single_observation_space.sample()) in (0, 1)
     with pytest.raises(UsageError, match="is not a run"):
-        load_policy(as_folder(tmp_path))
+        load_policy(tmp_path)
 
 
-@pytest.mark.parametrize("spaces", [{}, {"observation_space": 3, "action_space": []}])
-def test_a_checkpoint_without_spaces_raises(tmp_path, envs, spaces):
+def test_a_checkpoint_without_spaces_raises(tmp_path, envs):
     run = save(tmp_path / "run", envs)
     with pytest.raises(UsageError, match="no checkpoint yet"):
         load_policy(run)
-    write(run.checkpoints, 1, {}, best=False, record={"spaces": spaces})
-    with pytest.raises(UsageError, match="checkpoints: the spaces are damaged"):
-        load_policy(run)
+    for step, damaged in enumerate([{}, {"observation_space": 3, "action_space": []}]):
+        write(run.checkpoints, step, {}, best=False, record={"spaces": damaged})
+        with pytest.raises(UsageError, match="checkpoints: the spaces are damaged"):
+            load_policy(run)
 
 
 def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
@@ -96,7 +94,7 @@ def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_batches_and_single_observations_get_the_actions_of_the_policy(name, saved, loaded):
+def test_batches_and_single_observations_get_actions_of_the_policy(name, saved, loaded):
     kind, run, policy = KINDS[name], saved(name), loaded(name)
     observation_space, action_space = kind.spaces
     observs = [batches(observation_space, 3, seed) for seed in range(3)]
@@ -111,16 +109,12 @@ def test_batches_and_single_observations_get_the_actions_of_the_policy(name, sav
             assert action_space.contains(action)
             row_of_batch = element(action_space, flatten(action_space, actions), row)
             assert_equal(action_space, action, row_of_batch)
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_random_actions_differ_and_are_in_the_space(name, loaded):
-    kind, policy = KINDS[name], loaded(name)
-    observ = batches(kind.spaces[0], 20)
-    leaves = [flatten(kind.spaces[1], policy(observ, deterministic=False)) for _ in range(2)]
+    policy.reset()
+    observ = batches(observation_space, 20)
+    leaves = [flatten(action_space, policy(observ, deterministic=False)) for _ in range(2)]
     assert any(np.any(one != other) for one, other in zip(*leaves, strict=True))
     for row in range(20):
-        assert kind.spaces[1].contains(element(kind.spaces[1], leaves[0], row))
+        assert action_space.contains(element(action_space, leaves[0], row))
 
 
 def test_recurrent_state_is_carried_reset_and_passed(loaded):
@@ -144,11 +138,6 @@ def test_recurrent_state_is_carried_reset_and_passed(loaded):
         policy(observs[0][0])
     with pytest.raises(ValueError, match=r"shapes \[\(3, 8\)\], got \[\(2, 8\)\]"):
         policy.step(observs[0], (np.zeros((2, 8)),))
-
-
-@pytest.fixture
-def trained(loaded):
-    return KINDS["gaussian"], loaded("gaussian")
 
 
 # By policy, observations that it refuses, and words of the message.
@@ -217,8 +206,8 @@ def test_observations_that_end_training_raise_value_error(name, loaded):
     policy(valid)
 
 
-def test_observations_of_any_origin_are_the_same(trained, loaded):
-    policy = trained[1]
+def test_observations_of_any_origin_are_the_same(loaded):
+    policy = loaded("gaussian")
     whole = np.array([1, 0, -1], np.float32)
     wide = np.zeros((3, 2), np.float32)
     wide[:, 1] = whole
@@ -248,21 +237,18 @@ def test_the_first_finite_number_out_of_bounds_is_reported_once(saved):
         policy([np.nan, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
+def test_other_recurrent_states_raise_value_error(loaded):
+    kind, policy = KINDS["recurrent"], loaded("recurrent")
+    observ = batches(kind.spaces[0], 3)
+    for state, message in (
         (np.zeros((3, 9), np.float32), r"shapes \[\(3, 8\)\], got \[\(3, 9\)\]"),
         (np.full((3, 8), np.nan, np.float32), "finite numbers"),
         (np.full((3, 8), 1e300), "finite numbers"),
         (np.zeros((3, 8), complex), "finite numbers"),
         (np.full((3, 8), "0"), "finite numbers"),
-    ],
-)
-def test_other_recurrent_states_raise_value_error(state, message, loaded):
-    kind, policy = KINDS["recurrent"], loaded("recurrent")
-    observ = batches(kind.spaces[0], 3)
-    with pytest.raises(ValueError, match=message):
-        policy.step(observ, (state,))
+    ):
+        with pytest.raises(ValueError, match=message):
+            policy.step(observ, (state,))
     expected, _ = policy.step(observ)
     action, _ = policy.step(observ, (np.zeros((3, 8)),))  # float64.
     np.testing.assert_array_equal(action, expected)
@@ -280,30 +266,13 @@ def test_masks_exclude_actions(loaded):
     np.testing.assert_array_equal(policy(observ, deterministic=False), np.arange(4) + 1)
 
 
-def test_a_call_takes_less_than_a_millisecond_of_its_thread(trained):
-    kind, policy = trained
-    seconds = []
+def test_a_call_takes_less_than_a_millisecond_of_its_thread(loaded):
+    policy, seconds = loaded("gaussian"), []
     for _ in range(300):
         start = time.thread_time()
         policy(np.zeros(3, np.float32))
         seconds.append(time.thread_time() - start)
     assert np.median(seconds) < 1e-3
-
-
-def test_averaged_weights_are_a_choice_of_checkpoint(tmp_path, envs):
-    run = RunDirectory(tmp_path / "run")
-    run.prepare(load_config("cartpole", layers=[4], average_decay=0.9))
-    spaces = envs.single_observation_space, envs.single_action_space
-    policy, average = (Policy(*spaces, run.load_config(seed=seed)) for seed in (0, 1))
-    variables = {**policy.variables(), **averaged_variables(average)}
-    Checkpoints(run.checkpoints, variables).save(7)
-    for which, expected in [("last", policy), ("averaged", average)]:
-        loaded = restore_policy(run, *spaces, which)
-        name = "network/policy/output/kernel"
-        np.testing.assert_array_equal(loaded.variables()[name], expected.variables()[name])
-    run.prepare(load_config("cartpole", layers=[4]))
-    with pytest.raises(UsageError, match="without average_decay"):
-        restore_policy(run, *spaces, "averaged")
 
 
 def test_policies_act_without_what_only_the_critic_saw(tmp_path):

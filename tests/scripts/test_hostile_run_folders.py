@@ -21,7 +21,7 @@ from agents.runs.checkpoint_files import write
 from agents.runs.run_directory import RunDirectory
 from agents.scripts import sweep
 from agents.scripts import train as train_script
-from agents.scripts.train import look_up, train
+from agents.scripts.train import train
 from agents.scripts.visualize import visualize
 from agents.settings import current_folder
 from agents.settings.config_file import load_config, save_config
@@ -63,12 +63,6 @@ class Attack:
 def module_in_run(attack):
     attack.write(attack.run / f"{attack.name}.py")
     attack.search(attack.run)
-    return attack.name
-
-
-def module_in_logdir(attack):
-    attack.write(attack.logdir / f"{attack.name}.py")
-    attack.search(attack.logdir)
     return attack.name
 
 
@@ -121,13 +115,6 @@ def namespace_of_two_folders(attack):
     return f"{attack.name}.part"
 
 
-def link_to_the_run(attack):
-    attack.write(attack.run / f"{attack.name}.py")
-    (attack.project / "link").symlink_to(attack.run)
-    attack.search(attack.project / "link")
-    return attack.name
-
-
 def link_to_a_module(attack):
     evil = attack.write(attack.run / "evil.py")
     (attack.project / f"{attack.name}.py").symlink_to(evil)
@@ -166,9 +153,9 @@ def imported_by_a_good_module(attack):
 
 
 ATTACKS = [
-    module_in_run, module_in_logdir, current_directory_is_the_run, module_beside_the_logdir,
+    module_in_run, current_directory_is_the_run, module_beside_the_logdir,
     namespace_beside_the_logdir, namespace_of_the_logdir, package_in_logdir, parent_package_outside,
-    namespace_of_two_folders, link_to_the_run, link_to_a_module, logdir_is_a_link, compiled_module,
+    namespace_of_two_folders, link_to_a_module, logdir_is_a_link, compiled_module,
     zip_archive, imported_by_a_good_module,
 ]  # fmt: skip
 
@@ -212,11 +199,6 @@ def test_modules_of_a_run_that_is_resumed_are_refused(attack, place):
 def test_every_setting_that_names_a_module_is_checked(attack, setting):
     run = prepare(attack, module_beside_the_logdir, setting)
     check_refused(attack, setting, lambda: next(train(run.load_config(), run)))
-
-
-def test_a_trial_of_a_sweep_names_nothing_that_lies_beside_it(attack):
-    run = prepare(attack, module_beside_the_logdir)
-    check_refused(attack, "env_wrappers", lambda: look_up(run.load_config(), run, warns=False))
 
 
 def test_a_new_run_with_the_settings_of_another_names_nothing_that_lies_beside_that(attack):
@@ -303,7 +285,9 @@ def test_processes_of_the_command_know_what_the_user_has_named_without_a_home(at
 
 
 def test_a_new_run_may_name_modules_in_its_logdir(attack):
-    name = module_in_logdir(attack)
+    name = attack.name
+    attack.write(attack.logdir / f"{name}.py")
+    attack.search(attack.logdir)
     config = load_config("default", env_wrappers=(f"{name}:evil",), env="Absent-v0")
     with pytest.raises(UsageError, match="Absent-v0"):
         next(train(config, RunDirectory(attack.run)))

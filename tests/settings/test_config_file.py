@@ -56,6 +56,7 @@ def test_preset_loads_and_states_environment_and_steps(name):
     assert "\nenv: " in text
     assert "\nsteps: " in text or "\nextends: " in text
     assert {"env", "steps"} <= config.model_fields_set
+    assert config.steps >= 10 * config.eval_interval
     for setting in config.model_fields_set - {"env", "steps"}:
         assert getattr(config, setting) != Config.model_fields[setting].default, (
             f"{setting} repeats the default"
