@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,6 +126,7 @@ def visualize(
     """
     from agents.deployment.recording import Source, record_film
     from agents.environments.rendering import RenderingError
+    from agents.environments.video import RecordEpisode
     from agents.runs.curves import draw_curves
 
     if episodes is not None and episodes < 1:
@@ -147,13 +148,21 @@ def visualize(
     seeds = Seeds(config.seed).many("evaluation", num_episodes)
     digits = max(2, len(str(num_episodes - 1)))
     paths = [outdir / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
+    # With repeated actions there is one frame for several of the environment's steps.
+    speed = 1 / config.action_repeat
+
+    def record(episode: int, env: Env) -> Env:
+        return RecordEpisode(env, paths[episode], speed)
+
     with (
         refusing_modules_in(run.path, run.path.parent),
         stop_signals.interruptible(),
         _progress(num_episodes) as progress,
     ):
         try:
-            scores = _record_episodes(source, checkpoint, seeds, paths, progress)
+            with source.drawing(num_episodes, record) as drawn:
+                _remove_videos(outdir)  # Not before it is known that there will be others.
+                scores = _evaluate(source, drawn, checkpoint, seeds, progress)
             if film:
                 record_film(source, int(seeds[0]), outdir / FILM)
         except RenderingError as error:
@@ -215,31 +224,6 @@ def _progress(num_episodes: int) -> Iterator[Callable[[int, int], None]]:
             bar.refresh()
 
         yield progress
-
-
-def _record_episodes(
-    source: Source,
-    checkpoint: str,
-    seeds: np.ndarray,
-    paths: Sequence[Path],
-    progress: Progress,
-) -> Scores:
-    """Runs and records an episode in each of N environments, all at once.
-
-    Raises:
-      RenderingError: The environment can't be drawn.
-    """
-    from agents.environments.video import RecordEpisode
-
-    # With repeated actions there is one frame for several of the environment's steps.
-    speed = 1 / source.config.action_repeat
-
-    def record(episode: int, env: Env) -> Env:
-        return RecordEpisode(env, paths[episode], speed)
-
-    with source.drawing(len(seeds), record) as envs:
-        _remove_videos(paths[0].parent)  # Not before it is known that there will be others.
-        return _evaluate(source, envs, checkpoint, seeds, progress)
 
 
 def _evaluate(

@@ -174,24 +174,18 @@ def test_runs_with_other_backends_resume_as_if_they_had_never_stopped(request, t
     assert_equal_runs(stopped, never_stopped)
 
 
-def test_leaving_the_loop_saves_the_last_iteration(cartpole, tmp_path):
-    for score in train(small("cartpole"), tmp_path / "run"):
+def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
+    left, scores = RunDirectory(tmp_path / "left"), []
+    for score in train(small("cartpole"), left):
+        scores.append(score)
         if score.step == 800:
             break
     del score
-    run = RunDirectory(tmp_path / "run")
-    assert run.checkpoint("last").name == "step-800"
-    assert [score.step for score in train(small("cartpole"), tmp_path / "latest")] == [1200]
-
-
-def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
-    left = RunDirectory(tmp_path / "left")
-    training = train(small("cartpole"), left)
-    assert [next(training), next(training)] == cartpole[1][:2]
-    training.close()
+    assert scores == cartpole[1][:2]
+    assert left.checkpoint("last").name == "step-800"  # The last iteration.
     run = rewound(left, tmp_path / "run", 600)  # The scheduled checkpoint.
     damage(run)
-    assert finish(small("cartpole"), run) == cartpole[1][1:]
+    assert list(train(small("cartpole"), tmp_path / "latest")) == cartpole[1][1:]
     assert_equal_runs(run, cartpole[0])
     before = hashes(run), rows(run)
     assert finish(small("cartpole"), run) == []  # It is complete; nothing changes.
@@ -237,18 +231,10 @@ def test_workers_end_when_training_fails(tmp_path):
     assert children() == before
 
 
-def test_a_second_training_of_a_run_is_refused_before_anything_starts(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    with run.locked(small()):
-        with pytest.raises(UsageError, match=f"being trained by process {os.getpid()} on host"):
-            next(train(small(env="Nowhere-v0"), RunDirectory(run.path)))
-
-
-def test_a_new_run_that_ends_with_a_usage_error_leaves_no_folder(tmp_path):
-    for run in (RunDirectory.new(tmp_path / "logs", "a"), RunDirectory(tmp_path / "run")):
-        with pytest.raises(UsageError, match="Nowhere"):
-            next(train(small(env="Nowhere-v0"), run))
-    assert not (tmp_path / "run").exists() and not (tmp_path / "logs").exists()
+def test_a_run_that_ends_with_a_usage_error_leaves_no_folder(tmp_path):
+    with pytest.raises(UsageError, match="Nowhere"):
+        next(train(small(env="Nowhere-v0"), RunDirectory(tmp_path / "logs" / "run")))
+    assert not list((tmp_path / "logs").iterdir())
 
 
 def test_environments_with_dictionaries_of_doubles_can_be_learned():
@@ -281,28 +267,22 @@ def test_settings_that_change_what_is_learned_are_refused(cartpole):
     assert cartpole[0].load_config() == small("cartpole")
 
 
-@pytest.fixture
-def racing():
-    """Settings of a run in an environment with numbers in its infos."""
-
-    def race(steps):  # Not in the module, which workers would import, and with it TensorFlow.
-        lap = {"lap": 10 * steps} if steps % 2 == 0 else {}
-        return {"speed": np.float32(steps or -100), "name": "Ann", **lap}
-
-    space = spaces.Box(-1, 1e6, (1,), np.float32)
-    gymnasium.register("Race-v0", lambda: CountingEnv([(4, "terminated")], space, info=race))
-    yield {
-        "env": "Race-v0", "num_envs": 2, "rollout_length": 30, "minibatch_size": 60, "epochs": 1,
-        "steps": 240, "log_interval": 120, "checkpoint_interval": 240, "eval_interval": 240,
-        "eval_episodes": 1,
-    }  # fmt: skip
-    del gymnasium.registry["Race-v0"]
+def race(steps):
+    lap = {"lap": 10 * steps} if steps % 2 == 0 else {}
+    return {"speed": np.float32(steps or -100), "name": "Ann", **lap}
 
 
-def test_means_of_numbers_in_infos_are_logged(racing, tmp_path):
+def test_means_of_numbers_in_infos_are_logged(tmp_path):
+    def make_env():
+        space = spaces.Box(-1, 1e6, (1,), np.float32)
+        return CountingEnv([(4, "terminated")], space, info=race)
+
     run = RunDirectory(tmp_path)
-    settings = {**racing, "env_backend": "process", "info_keys": ["speed", "lap", "sped"]}
-    config = small("default", **settings)
+    config = small(
+        "default", env=make_env, num_envs=2, rollout_length=30, minibatch_size=60, epochs=1, steps=240,
+        log_interval=120, checkpoint_interval=240, eval_interval=240, eval_episodes=1,
+        info_keys=["speed", "lap", "sped"],
+    )  # fmt: skip
     with pytest.warns(
         UserWarning, match="no info had a number 'sped'.*names in infos: .*lap, name, .*speed"
     ) as issued:

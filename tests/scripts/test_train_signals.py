@@ -55,11 +55,6 @@ SLOW_TO_DRAW = """
         print("drawing", file=sys.stderr, flush=True)
         time.sleep(600)
 """
-LONG_CALLS = [
-    "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
-    "--minibatch-size=1024", "--epochs=10", "--steps=1000000000",
-    "--eval-interval=1000000000", "--eval-episodes=1", "--log-interval=1024000",
-]  # fmt: skip
 
 
 def start(folder, arguments, line):
@@ -132,18 +127,6 @@ def test_drawing_a_frame_strip_stops(tmp_path):
     arguments = ["--env=drawn:Hanging-v0", '--env-kwargs={"hang_at": -1}', "--steps=100"]
     process = start(tmp_path, [*SMALL, *arguments], "drawing")
     assert check_stopped(process, tmp_path, signal.SIGINT, [100]) < 120
-
-
-@pytest.mark.slow
-def test_a_long_graph_call_ends_before_training_stops(tmp_path):
-    process = start(tmp_path, LONG_CALLS, "Training in")
-    time.sleep(10)
-    lines, _, _ = stop(process, signal.SIGINT)
-    assert process.returncode == 130
-    if "no checkpoint" not in lines[-1]:  # TensorFlow was starting.
-        assert "To resume from step" in lines[-1]
-        [path] = (tmp_path / "logs").iterdir()
-        assert RunDirectory(path).checkpoint("last")
 
 
 @pytest.mark.timing
