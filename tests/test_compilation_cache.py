@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from agents import compilation_cache
-from agents.compilation_cache import CompilationCache, find_cache
+from agents.compilation_cache import MEMORY, VARIABLE, CompilationCache, find_cache
 from benchmarks.other_checkout import TRAININGS, end_in_equal_numbers
 from benchmarks.runner import ROOT
 from tests.runs.conftest import small_disk  # noqa: F401 - A fixture.
@@ -34,27 +34,23 @@ with calls:
 """
 
 
-def start(root):
-    names = (compilation_cache.VARIABLE, "TF_CPP_MIN_LOG_LEVEL")
-    environment = {name: value for name, value in os.environ.items() if name not in names}
-    return subprocess.Popen(
-        [sys.executable, "-c", CODE],
-        cwd=ROOT,
-        env={**environment, compilation_cache.VARIABLE: str(root)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(root):
-    with start(root) as process:
-        stdout, stderr = process.communicate()
-    return subprocess.CompletedProcess(CODE, process.returncode, stdout, stderr)
-
-
-def age(path, seconds):
-    os.utime(path, (time.time() - seconds,) * 2)
+def run(root, num_processes=1):
+    """Starts processes at once; returns the distinct results: exit code, output, messages."""
+    environment = {name: os.environ[name] for name in os.environ if name != "TF_CPP_MIN_LOG_LEVEL"}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CODE],
+            cwd=ROOT,
+            env={**environment, VARIABLE: str(root)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(num_processes)
+    ]
+    outputs = [process.communicate() for process in processes]
+    codes = [process.returncode for process in processes]
+    return {(code, *output) for code, output in zip(codes, outputs, strict=True)}
 
 
 @pytest.fixture
@@ -72,23 +68,22 @@ def names(cache):
 
 
 def test_tensorflow_starts_silently_and_a_program_is_compiled_once(tmp_path):
-    cold = run(tmp_path)
-    assert cold.returncode == 0 and cold.stdout.startswith("3 3\n"), cold.stderr
+    [(code, output, messages)] = run(tmp_path)
+    assert code == 0 and output.startswith("3 3\n"), messages
+    assert messages == "E0000 what matters\n"  # No message about loading.
     [program] = tmp_path.glob("*/*.pb")
     compiled = program.stat().st_mtime_ns
-    warm = run(tmp_path)
-    assert (warm.returncode, warm.stdout) == (0, cold.stdout)
-    assert cold.stderr == warm.stderr == "E0000 what matters\n"  # No message about loading.
+    assert run(tmp_path) == {(0, output, messages)}
     assert program.stat().st_mtime_ns == compiled
-    # One that is forged, with its checksum, is loaded, too.
+    # A program with a forged checksum is loaded as well.
     program.write_bytes(sealed(program.read_bytes().partition(b"\n")[2][:-1000]))
-    assert run(tmp_path).returncode == 1
+    assert [code for code, *_ in run(tmp_path)] == [1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["processes", "TensorFlow environments", "recurrent"])
 def test_a_training_that_loads_programs_ends_in_the_same_numbers(name, tmp_path, monkeypatch):
-    monkeypatch.setenv(compilation_cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     lines = []
     assert end_in_equal_numbers(ROOT, ROOT, lines.append, {name: TRAININGS[name]}), lines
     assert len(list(tmp_path.glob("*/*.pb"))) > 1
@@ -97,25 +92,27 @@ def test_a_training_that_loads_programs_ends_in_the_same_numbers(name, tmp_path,
 @pytest.mark.slow
 def test_processes_that_start_at_once_share_a_folder(tmp_path):
     for _ in range(3):
-        processes = [start(tmp_path) for _ in range(6)]
-        results = [(*process.communicate(), process.returncode) for process in processes]
-        assert len(set(results)) == 1 and results[0][2] == 0, results
+        [(code, _, messages)] = run(tmp_path, 6)
+        assert code == 0, messages
         [program] = tmp_path.glob("*/*.pb")
         program.write_bytes(b"")  # Which the next ones compile again.
 
 
 @pytest.fixture
-def loaded(monkeypatch):
-    """What is in TensorFlow's memory."""
-    monkeypatch.setattr(compilation_cache, "MEMORY", "ram://agents/test")
-    yield lambda: tf.io.gfile.listdir("ram://agents/test")
-    tf.io.gfile.rmtree("ram://agents/test")
+def memory(monkeypatch):
+    """Name of TensorFlow's folder in memory, of this test alone."""
+    monkeypatch.setattr(compilation_cache, "MEMORY", f"{MEMORY}-test")
+    yield f"{MEMORY}-test"
+    tf.io.gfile.rmtree(f"{MEMORY}-test")
 
 
-def test_damaged_and_unfinished_programs_are_removed(cache, loaded):
+def test_damaged_unfinished_and_the_oldest_programs_are_removed(cache, memory, monkeypatch):
+    monkeypatch.setattr(compilation_cache, "MAX_BYTES", 18)
     whole = sealed(b"code")
     files = {
         "whole.pb": whole,
+        "older.pb": whole,
+        "oldest.pb": whole,
         "damaged.pb": whole.replace(b"code", b"cOde"),
         "truncated.pb": whole[:-1],
         "empty.pb": b"",
@@ -123,20 +120,13 @@ def test_damaged_and_unfinished_programs_are_removed(cache, loaded):
         "now.pb.unfinished": whole[:10],
         "long_ago.pb.unfinished": whole[:10],
     }
+    ages = {"older.pb": 100, "oldest.pb": 4000, "long_ago.pb.unfinished": 3600}
     for name, content in files.items():
         (cache.folder / name).write_bytes(content)
-    age(cache.folder / "long_ago.pb.unfinished", 3600)
+        os.utime(cache.folder / name, (time.time() - ages.get(name, 0),) * 2)
     cache.load()
-    assert names(cache) == ["now.pb.unfinished", "whole.pb"] and loaded() == ["whole.pb"]
-
-
-def test_the_oldest_programs_are_removed(cache, loaded, monkeypatch):
-    monkeypatch.setattr(compilation_cache, "MAX_BYTES", 10)
-    for index, name in enumerate("abc"):
-        (cache.folder / name).write_bytes(sealed(b"code"))
-        age(cache.folder / name, 100 - index)
-    cache.load()
-    assert names(cache) == sorted(loaded()) == ["b", "c"]
+    assert names(cache) == ["now.pb.unfinished", "older.pb", "whole.pb"]
+    assert sorted(tf.io.gfile.listdir(memory)) == ["older.pb", "whole.pb"]
 
 
 def remove(folder):
@@ -163,16 +153,19 @@ def fill(folder):
 
 @pytest.mark.parametrize("fault", [remove, replace, limit_size, make_read_only, fill])
 def test_a_folder_that_cannot_be_written_costs_one_warning(
-    fault, tmp_path, request, loaded, monkeypatch
+    fault, tmp_path, request, memory, monkeypatch
 ):
     on_disk = fault in (make_read_only, fill)
     root = request.getfixturevalue("small_disk") if on_disk else tmp_path
-    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 0)
     cache = CompilationCache(root / "cache")
     cache.load()
     for name in "ab":
-        with tf.io.gfile.GFile(f"{compilation_cache.MEMORY}/{name}.pb", "wb") as file:
+        with tf.io.gfile.GFile(f"{memory}/{name}.pb", "wb") as file:
             file.write(bytes(20_000))
+    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 2**62)
+    cache.store()  # Little space is left to others.
+    assert names(cache) == []
+    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 0)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     fault(cache.folder)
     try:
@@ -184,17 +177,8 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(
     assert len(issued) == 1 and not list(root.glob("*/*.pb*"))
 
 
-def test_little_space_is_left_to_others(cache, loaded, monkeypatch):
-    monkeypatch.setattr(compilation_cache, "MIN_FREE_BYTES", 2**62)
-    cache.load()
-    with tf.io.gfile.GFile(f"{compilation_cache.MEMORY}/a.pb", "wb") as file:
-        file.write(b"code")
-    cache.store()
-    assert names(cache) == []
-
-
 def test_each_machine_thread_count_and_choice_of_flags_has_a_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(compilation_cache.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
     folders = [find_cache(threads).folder for threads in (1, 2, 1)]
     monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
     folders.append(find_cache(1).folder)
@@ -205,28 +189,28 @@ def test_each_machine_thread_count_and_choice_of_flags_has_a_folder(tmp_path, mo
 
 def test_no_cache_is_kept_where_it_should_not_be(tmp_path, monkeypatch):
     def choose(folder):
-        monkeypatch.setenv(compilation_cache.VARIABLE, str(folder))
+        monkeypatch.setenv(VARIABLE, str(folder))
         return find_cache(1)
 
     assert choose("off") is None
     (tmp_path / "file").touch()
     with pytest.warns(UserWarning, match=r"can't be kept in .*file \(Not a directory\)"):
         assert choose(tmp_path / "file") is None
-    shared = choose(tmp_path / "shared").folder
-    shared.chmod(0o777)
+    choose(tmp_path / "shared").folder.chmod(0o777)
     with pytest.warns(UserWarning, match="others than this user may write there"):
         assert choose(tmp_path / "shared") is None
-    monkeypatch.setenv("XLA_FLAGS", str(tmp_path / "file"))  # Flags in a file may change.
-    assert choose(tmp_path / "own") is None
-    monkeypatch.delenv("XLA_FLAGS")
-    monkeypatch.setenv("TF_XLA_FLAGS", f"--tf_xla_persistent_cache_directory={tmp_path}")
-    assert choose(tmp_path / "own") is None
+    # Flags in a file may change, and users may choose another cache.
+    chosen = {"XLA_FLAGS": "file", "TF_XLA_FLAGS": "--tf_xla_persistent_cache_directory=/there"}
+    for name, flags in chosen.items():
+        with monkeypatch.context() as patch:
+            patch.setenv(name, flags)
+            assert choose(tmp_path / "own") is None
     assert not (tmp_path / "own").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to give folders away")
 def test_another_users_home_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.delenv(compilation_cache.VARIABLE)
+    monkeypatch.delenv(VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_cache(1).folder.parent == tmp_path / ".cache" / "agents" / "xla"

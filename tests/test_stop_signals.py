@@ -74,17 +74,21 @@ def test_interruptible_sections_are_interrupted_at_once_with_one_line(signum, ca
     assert printed == f"Received {name}: training stops; a second signal stops at once.\n"
 
 
-def test_graph_calls_and_code_outside_of_sections_finish_first():
+@pytest.mark.parametrize("section", [graph_call, stop_signals.postponed])
+def test_sections_and_code_outside_of_them_finish_first(section):
     done = []
-    with pytest.raises(StopRequested), handling("it stops"):
-        with graph_call():
-            kill(signal.SIGINT)
+    with pytest.raises(StopRequested) as raised, handling("it stops"):
+        with section():
+            kill(signal.SIGTERM)
             time.sleep(0.1)
+            if section is stop_signals.postponed:
+                check()
             done.append("iteration")
+        assert stop_signals.requested == signal.SIGTERM
         done.append("logged")
         with graph_call():
             done.append("continued")
-    assert done == ["iteration", "logged"]
+    assert raised.value.signum == signal.SIGTERM and done == ["iteration", "logged"]
 
 
 def test_check_raises_until_the_request_is_taken():
@@ -113,50 +117,24 @@ def test_a_failure_together_with_a_request_is_its_consequence():
             raise EnvironmentFailure("It broke")
 
 
-@SIGNALS
-def test_a_second_signal_ends_a_process_that_is_stuck(signum, start_stuck):
-    process = start_stuck()
-    process.send_signal(signum)
-    assert process.stderr.readline().startswith(f"Received {signal.Signals(signum).name}")
-    process.send_signal(signal.SIGTERM if signum == signal.SIGINT else signal.SIGINT)
-    assert process.wait(60) == 128 + signum
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "echo_seconds"),
-    [
-        (signal.SIGTERM, signal.SIGTERM, 600),  # As GNU's timeout sends them.
-        (signal.SIGINT, signal.SIGINT, 600),
-        # Where a terminal is closed, the kernel and the shell send one each, or more.
-        (signal.SIGTERM, signal.SIGHUP, 0.0),
-        (signal.SIGHUP, signal.SIGHUP, 0.0),
-    ],
-)
-def test_an_echo_is_no_second_signal(first, second, echo_seconds, start_stuck):
+@pytest.mark.parametrize(("first", "second", "echo_seconds"), [
+    (signal.SIGTERM, signal.SIGTERM, 600),  # As GNU's timeout sends them.
+    # Where a terminal is closed, the kernel and the shell send one each, or more.
+    (signal.SIGINT, signal.SIGHUP, 0.0),
+    (signal.SIGHUP, signal.SIGHUP, 0.0),
+])  # fmt: skip
+def test_a_second_signal_ends_a_process_that_is_stuck_and_an_echo_does_not(
+    first, second, echo_seconds, start_stuck
+):
     process = start_stuck(echo_seconds)
     process.send_signal(first)
-    process.stderr.readline()
+    assert process.stderr.readline().startswith(f"Received {signal.Signals(first).name}")
     for _ in range(2):
         process.send_signal(second)
         time.sleep(0.1)
     assert process.poll() is None
-
-
-@SIGNALS
-def test_postponed_signals_stop_the_next_section(signum):
-    """Several learners leave between two iterations."""
-    done = []
-    with pytest.raises(StopRequested) as raised, handling("it stops"):
-        with graph_call():
-            with stop_signals.postponed():
-                kill(signum)
-                time.sleep(0.5)
-                check()
-                done.append("the section")
-            assert stop_signals.requested == signum
-        with graph_call():
-            done.append("the next section")
-    assert raised.value.signum == signum and done == ["the section"]
+    process.send_signal(signal.SIGTERM if first == signal.SIGINT else signal.SIGINT)
+    assert process.wait(60) == 128 + first
 
 
 def test_handlers_descriptors_and_threads_are_as_before_afterwards():
@@ -169,8 +147,7 @@ def test_handlers_descriptors_and_threads_are_as_before_afterwards():
         with handling("it stops"), handling("nested"):
             assert state() != before
     assert state() == before
-    descriptor = signal.set_wakeup_fd(-1)
-    assert descriptor == -1
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 @SIGNALS

@@ -16,8 +16,11 @@ from agents.distributed.shared_exchange import EndedLearner, shared_bytes
 from agents.errors import LEARNER_LOST, USAGE_ERROR
 from agents.workers.shared_block import create_anonymous_file
 
-LOST = "learner 1 on 10.0.0.2 has not answered for 10 s"
 STAYS = None
+KILLED = -signal.SIGKILL
+HINT = "To resume: do it"
+LOST = "learner 1 on 10.0.0.2 has not answered for 10 s"
+OTHER = "learner 1 on 10.0.0.2 failed: unknown environment"
 
 
 class Learner:
@@ -42,7 +45,7 @@ class Learner:
 
     def kill(self):
         self.was_killed = True
-        self._code, self._polls = -signal.SIGKILL, 0
+        self._code, self._polls = KILLED, 0
 
 
 @pytest.fixture(autouse=True)
@@ -54,66 +57,48 @@ def quick(monkeypatch):
 
 def run(*attempts, restarts=0, fewer=lambda number: number):
     """Supervises scripted learners, a list for each attempt; returns the exit code."""
-    left = iter(attempts)
     started = []
 
     def start(num_learners, attempt):
-        started.append((num_learners, attempt))
-        return next(left)
+        started.append(attempt)
+        return attempts[attempt]
 
-    code = supervise(start, len(attempts[0]), restarts, fewer, lambda: ["To resume: do it"])
-    assert next(left, None) is None
-    assert [attempt for _, attempt in started] == list(range(len(attempts)))
+    code = supervise(start, len(attempts[0]), restarts, fewer, lambda: [HINT])
+    assert started == list(range(len(attempts)))
     return code
 
 
-KILLED = -signal.SIGKILL
-HINT = "To resume: do it"
-CLOSED = "closed its connection"
-OTHER = "learner 1 on 10.0.0.2 failed: unknown environment"
+def lost(loss=LOST):
+    return Learner(0, LEARNER_LOST, loss=loss)
 
 
-@pytest.mark.parametrize(
-    ("learners", "code", "lines"),
+# A lost learner is named once, in whatever order the learners notice.
+ORDERS = [
     [
-        ([Learner(0, 0), Learner(1, 0, polls=5)], 0, []),
-        ([Learner(0, 0), Learner(1, STAYS)], 0, []),
-        # A lost learner is named once, whatever notices first.
-        *(
-            (
-                [
-                    Learner(0, LEARNER_LOST, order[0], f"learner 1 {CLOSED}"),
-                    Learner(1, KILLED, order[1]),
-                    Learner(2, LEARNER_LOST, order[2], f"learner 0 {CLOSED}"),
-                ],
-                LEARNER_LOST,
-                ["error: learner 1 on 10.0.0.9 (process 1001) was killed by SIGKILL", HINT],
-            )
-            for order in itertools.permutations([1, 4, 8])
-        ),
-        (
-            [Learner(0, LEARNER_LOST), Learner(1, KILLED, failure="did not answer")],
-            LEARNER_LOST,
-            ["error: learner 1 on 10.0.0.9 (process 1001) did not answer", HINT],
-        ),
-        (
-            [Learner(0, LEARNER_LOST, loss=LOST), Learner(1, STAYS)],
-            LEARNER_LOST,
-            [f"error: {LOST}", HINT],
-        ),
-        ([Learner(0, LEARNER_LOST, loss=LOST)], LEARNER_LOST, [f"error: {LOST}", HINT]),
-        # What fails has told why; the chief tells how to resume, unless it has only lost another.
-        ([Learner(0, 1), Learner(1, LEARNER_LOST, loss=LOST)], 1, []),
-        ([Learner(0, LEARNER_LOST, loss=LOST), Learner(1, 1)], 1, [HINT]),
-        (
-            [Learner(0, LEARNER_LOST, loss=OTHER), Learner(1, USAGE_ERROR)],
-            USAGE_ERROR,
-            [f"error: {OTHER}", HINT],
-        ),
-        ([Learner(0, USAGE_ERROR), Learner(1, USAGE_ERROR)], USAGE_ERROR, []),
-        ([Learner(0, USAGE_ERROR), Learner(1, LEARNER_LOST, loss=LOST)], USAGE_ERROR, []),
-    ],
-)
+        Learner(0, LEARNER_LOST, order[0], "learner 1 closed its connection"),
+        Learner(1, KILLED, order[1]),
+        Learner(2, LEARNER_LOST, order[2], "learner 0 closed its connection"),
+    ]
+    for order in itertools.permutations([1, 4, 8])
+]
+NAMED = "error: learner 1 on 10.0.0.9 (process 1001) "
+
+
+@pytest.mark.parametrize(("learners", "code", "lines"), [
+    ([Learner(0, 0), Learner(1, 0, polls=5)], 0, []),
+    ([Learner(0, 0), Learner(1, STAYS)], 0, []),
+    *((learners, LEARNER_LOST, [f"{NAMED}was killed by SIGKILL", HINT]) for learners in ORDERS),
+    ([Learner(0, LEARNER_LOST), Learner(1, KILLED, failure="did not answer")], LEARNER_LOST,
+     [f"{NAMED}did not answer", HINT]),
+    ([lost(), Learner(1, STAYS)], LEARNER_LOST, [f"error: {LOST}", HINT]),
+    ([lost()], LEARNER_LOST, [f"error: {LOST}", HINT]),
+    # A failed learner has printed its error. The chief has told how to resume, unless it is lost.
+    ([Learner(0, 1), Learner(1, LEARNER_LOST, loss=LOST)], 1, []),
+    ([lost(), Learner(1, 1)], 1, [HINT]),
+    ([lost(OTHER), Learner(1, USAGE_ERROR)], USAGE_ERROR, [f"error: {OTHER}", HINT]),
+    ([Learner(0, USAGE_ERROR), Learner(1, USAGE_ERROR)], USAGE_ERROR, []),
+    ([Learner(0, USAGE_ERROR), Learner(1, LEARNER_LOST, loss=LOST)], USAGE_ERROR, []),
+])  # fmt: skip
 def test_how_learners_end(learners, code, lines, capsys):
     stay = [learner for learner in learners if learner.stays]
     assert run(learners, restarts=0 if code == LEARNER_LOST else 3) == code
@@ -121,19 +106,13 @@ def test_how_learners_end(learners, code, lines, capsys):
     assert all(learner.was_killed for learner in stay)
 
 
-def test_lost_learners_start_again_as_often_as_is_allowed(capsys):
-    attempts = [[Learner(0, LEARNER_LOST, loss=LOST)] for _ in range(3)]
-    assert run(*attempts, restarts=2) == LEARNER_LOST
-    lines = capsys.readouterr().err.splitlines()
+def test_lost_learners_start_again_as_often_as_is_allowed_and_fewer_where_that_helps(capsys):
+    assert run([lost()], [lost()], [lost()], restarts=2) == LEARNER_LOST
     again = "Starting 1 learner again from the last checkpoint (restart {} of 2)"
-    assert lines == [
-        f"error: {LOST}", again.format(1), f"error: {LOST}", again.format(2), f"error: {LOST}",
-        "To resume: do it",
-    ]  # fmt: skip
-
-
-def test_fewer_learners_start_where_that_helps(capsys):
-    attempts = [[Learner(0, LEARNER_LOST, loss=LOST)] * 4, [Learner(0, 0)] * 2]
+    error = f"error: {LOST}"
+    lines = [error, again.format(1), error, again.format(2), error, HINT]
+    assert capsys.readouterr().err.splitlines() == lines
+    attempts = [[lost()] * 4, [Learner(0, 0)] * 2]
     assert run(*attempts, restarts=1, fewer=lambda number: number // 2) == 0
     assert "Starting 2 learners again" in capsys.readouterr().err
 
@@ -163,7 +142,7 @@ def send():
 
 
 @pytest.mark.parametrize("signum", stop_signals.SIGNALS)
-def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys, monkeypatch):
+def test_a_signal_stops_the_chief_which_stops_the_others(signum, send, capsys, monkeypatch):
     monkeypatch.setattr(stop_signals, "_ECHO_SECONDS", 60)
     chief = Learner(0, STAYS, on_signal={signum: 128 + signum})
     send((0.05, signum), (0.01, signum))  # The second is an echo.
@@ -172,13 +151,12 @@ def test_a_signal_stops_the_chief_who_stops_the_others(signum, send, capsys, mon
     assert capsys.readouterr().err == ""  # The chief has said all.
 
 
-@pytest.mark.parametrize("signum", stop_signals.SIGNALS)
-def test_a_signal_ends_a_chief_that_has_only_started(signum, send, capsys):
-    send((0.05, signum))
-    learners = [Learner(0, STAYS, on_signal={signum: -signum}), Learner(1, STAYS)]
-    assert run(learners, restarts=3) == 128 + signum
-    assert learners[1].was_killed
-    assert capsys.readouterr().err.splitlines() == ["Interrupted.", "To resume: do it"]
+def test_a_signal_ends_a_chief_that_has_only_started(send, capsys):
+    send((0.05, signal.SIGTERM))
+    chief, other = Learner(0, STAYS, on_signal={signal.SIGTERM: -signal.SIGTERM}), Learner(1, STAYS)
+    assert run([chief, other], restarts=3) == 143
+    assert other.was_killed
+    assert capsys.readouterr().err.splitlines() == ["Interrupted.", HINT]
 
 
 def test_hangups_after_a_signal_are_no_second_one(monkeypatch):
@@ -199,7 +177,7 @@ def test_a_second_signal_ends_all_at_once(send, monkeypatch):
     assert all(learner.was_killed for learner in learners)
 
 
-def test_a_signal_while_learners_start_is_passed_on(capsys):
+def test_a_signal_while_learners_start_is_passed_on():
     chief = Learner(0, STAYS, on_signal={signal.SIGTERM: 143})
 
     def start(num_learners, attempt):
@@ -211,24 +189,23 @@ def test_a_signal_while_learners_start_is_passed_on(capsys):
 
 
 def test_learners_lost_after_a_signal_are_not_started_again(send, capsys):
-    lost = Learner(0, STAYS, loss=LOST, on_signal={signal.SIGINT: LEARNER_LOST})
+    chief = Learner(0, STAYS, loss=LOST, on_signal={signal.SIGINT: LEARNER_LOST})
     send((0.05, signal.SIGINT))
-    assert run([lost], restarts=3) == LEARNER_LOST
+    assert run([chief], restarts=3) == LEARNER_LOST
     assert capsys.readouterr().err.splitlines()[0] == f"error: {LOST}"
 
 
-@pytest.mark.parametrize("signum", [signal.SIGHUP])
-def test_ignored_signals_stay_ignored(signum, send):
-    before = signal.signal(signum, signal.SIG_IGN)
+def test_ignored_signals_stay_ignored(send):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         chief = Learner(0, 0, polls=100)
-        os.kill(os.getpid(), signum)
+        os.kill(os.getpid(), signal.SIGHUP)
         assert run([chief]) == 0 and chief.signals == []
     finally:
-        signal.signal(signum, before)
+        signal.signal(signal.SIGHUP, before)
 
 
-def test_what_was_started_ends_when_watching_fails():
+def test_started_learners_end_when_watching_fails():
     learners = [Learner(0, STAYS), Learner(1, STAYS)]
     learners[1].poll = lambda: 1 / 0 if not learners[1].was_killed else -9
     with pytest.raises(ZeroDivisionError):
@@ -239,60 +216,55 @@ def test_what_was_started_ends_when_watching_fails():
 # Processes.
 
 
-@pytest.mark.parametrize(("reports", "code"), [("", -signal.SIGKILL), ("done", 0)])
-def test_only_the_silence_of_a_learner_that_is_not_done_is_a_failure(reports, code, monkeypatch):
-    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 1.5)
-    falls_silent = (
-        "import os, signal, sys; sys.path[:] = {path!r}; "
-        "from agents.workers.heartbeat import report, start_heartbeat; start_heartbeat({pipe}); "
-        f"report('{reports}'); os.kill(os.getpid(), signal.SIGSTOP)"
-    )
-    monkeypatch.setattr(launcher, "_LEARNER_CODE", falls_silent)
-    task = {"config": {"start_timeout": 1.0}}
-    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
-    while process.poll() is None:
-        time.sleep(0.05)
-    assert process.poll() == code
-    assert process.failure == "did not answer for 1.5 s; see --start-timeout"
+def start(cluster=Cluster(0, 1), start_timeout=1.0, **options):  # noqa: B008 - Is not changed.
+    task = {"config": {"start_timeout": start_timeout}}
+    return launcher.LocalProcess(task, cluster, **{"is_quiet": False, **options})
 
 
-def test_a_learner_may_be_silent_while_it_waits_for_others(monkeypatch):
-    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 0.5)
-    code = (
-        "import os, sys, time; sys.path[:] = {path!r}; "
-        "from agents.workers import heartbeat; heartbeat._pipe = {pipe}; "
-        "heartbeat.report('joining'); time.sleep(1.5); heartbeat.report('joined'); time.sleep(60)"
-    )
-    monkeypatch.setattr(launcher, "_LEARNER_CODE", code)
-    task = {"config": {"start_timeout": 1.0}}
-    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=False)
-    while process.poll() is None and "joined" not in process.failure:
-        time.sleep(0.05)
-    assert process.failure.startswith("did not answer for 0.5 s")  # Not before it had joined.
-
-
-def test_the_end_of_a_learner_is_noted_for_those_that_wait_for_it(monkeypatch):
-    monkeypatch.setattr(launcher, "_LEARNER_CODE", "raise SystemExit(0)")
-    memory = create_anonymous_file(shared_bytes(2))
-    ended = EndedLearner(memory)
-    task = {"config": {"start_timeout": 1.0}}
-    process = launcher.LocalProcess(task, Cluster(1, 2, memory=memory), is_quiet=False)
-    os.close(memory)
-    assert ended.rank is None
+def end(process):
     while process.poll() is None:
         time.sleep(0.01)
+    return process.poll()
+
+
+IMPORTS = (
+    "import os, signal, sys, time; sys.path[:] = {path!r}; from agents.workers import heartbeat; "
+)
+STOPS = "heartbeat.start_heartbeat({pipe}); heartbeat.report('%s'); os.kill(os.getpid(), signal.SIGSTOP)"
+JOINS = "heartbeat._pipe = {pipe}; heartbeat.report('joining'); time.sleep(1.5); "
+JOINS += "heartbeat.report('joined'); time.sleep(60)"
+
+
+@pytest.mark.parametrize(("code", "ends_with", "least_seconds"), [
+    (STOPS % "", KILLED, 0),
+    (STOPS % "done", 0, 0),
+    (JOINS, -launcher.KILL, 2),  # It may be silent while it waits for others.
+])  # fmt: skip
+def test_the_silence_of_a_learner_ends_it(code, ends_with, least_seconds, monkeypatch):
+    monkeypatch.setattr(launcher, "SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", IMPORTS + code)
+    started, process = time.monotonic(), start()
+    assert end(process) == ends_with
+    assert time.monotonic() - started > least_seconds
+    assert process.failure == "did not answer for 1 s; see --start-timeout"
+
+
+def test_the_end_of_a_learner_is_noted_for_the_waiting_ones(monkeypatch):
+    monkeypatch.setattr(launcher, "_LEARNER_CODE", "raise SystemExit(0)")
+    memory = create_anonymous_file(shared_bytes(2))
+    ended, process = EndedLearner(memory), start(Cluster(1, 2, memory=memory))
+    os.close(memory)
+    assert ended.rank is None
+    end(process)
     assert ended.rank == 1
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.05, 0.1])
 def test_an_interrupt_ends_a_learner_that_starts_without_a_traceback(seconds):
     printed = []
-    task = {"config": {"start_timeout": 100.0}}
-    process = launcher.LocalProcess(task, Cluster(0, 1), is_quiet=True, show=printed.append)
+    process = start(start_timeout=100.0, is_quiet=True, show=printed.append)
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
-    while process.poll() is None:
-        time.sleep(0.01)
-    assert process.poll() == -signal.SIGINT
+    assert end(process) == -signal.SIGINT
     time.sleep(0.1)  # The thread that reads has still to see the end.
     assert not printed
