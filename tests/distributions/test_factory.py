@@ -28,46 +28,38 @@ def test_a_divided_deviation_gives_noise_of_equal_norm_in_all_dimensions(shape):
     assert log_std.size * np.exp(log_std.initial) ** 2 == pytest.approx(np.exp(-0.5) ** 2)
 
 
+def refused(space, policy="gaussian", named=None):
+    """Returns the message for a space and a policy, which names the space or a part of it."""
+    with pytest.raises(UnsupportedSpaceError) as caught:
+        make_action_distribution(space, load_config("default", policy=policy))
+    assert str(named or space) in str(caught.value) and len(str(caught.value).splitlines()) <= 3
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("policy", ["squashed_gaussian", "beta"])
-@pytest.mark.parametrize(
-    "space",
-    [
+def test_bounded_policies_need_bounds(policy):
+    for box in (
         spaces.Box(-np.inf, np.inf, (2,)),
         spaces.Box(np.zeros(2), np.array([1, np.inf]), dtype=np.float64),
-    ],
-)
-def test_bounded_policies_need_bounds(policy, space):
-    for whole in (space, spaces.Dict(a=spaces.Discrete(2), b=space)):
-        with pytest.raises(UnsupportedSpaceError) as caught:
-            make_action_distribution(whole, load_config("default", policy=policy))
-        assert str(space) in str(caught.value) and policy in str(caught.value)
-        assert len(str(caught.value).splitlines()) <= 3
-        make_action_distribution(whole, load_config("default"))
+    ):
+        for space in (box, spaces.Dict(a=spaces.Discrete(2), b=box)):
+            assert policy in refused(space, policy, box)
+            make_action_distribution(space, load_config("default"))
 
 
 @pytest.mark.parametrize("policy", ["squashed_gaussian", "beta", "my_module:my_function"])
-@pytest.mark.parametrize(
-    "space",
-    [spaces.Discrete(2), spaces.Tuple((spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)))],
-    ids=str,
-)
-def test_policies_of_boxes_are_refused_without_a_box(policy, space):
-    with pytest.raises(UnsupportedSpaceError) as caught:
-        make_action_distribution(space, load_config("default", policy=policy))
-    first, second = str(caught.value).splitlines()
-    assert first == f"policy '{policy}' needs actions in a Box, got the action space {space}."
-    assert second.startswith("Leave policy out")
-    make_action_distribution(space, load_config("default"))
-    if ":" not in policy:
-        mixed = spaces.Dict(a=space, b=BOX)
-        make_action_distribution(mixed, load_config("default", policy=policy))
-
-
-def test_errors_name_unsupported_spaces():
+def test_policies_of_boxes_are_refused_without_a_box(policy):
+    discrete = spaces.Discrete(2)
+    for space in (discrete, spaces.Tuple((spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)))):
+        first, second = refused(space, policy).splitlines()
+        assert first == f"policy '{policy}' needs actions in a Box, got the action space {space}."
+        assert second.startswith("Leave policy out")
+        make_action_distribution(space, load_config("default"))
+        if ":" not in policy:
+            mixed = spaces.Dict(a=space, b=BOX)
+            make_action_distribution(mixed, load_config("default", policy=policy))
     for space in (spaces.Box(0, 9, (2,), np.int32), spaces.Text(3)):
-        with pytest.raises(UnsupportedSpaceError) as caught:
-            make_action_distribution(space, load_config("default"))
-        assert str(space) in str(caught.value)
+        refused(space)
 
 
 def test_functions_of_users_make_distributions_over_every_box(monkeypatch, tmp_path):
@@ -102,27 +94,16 @@ def test_correlated_noise_needs_gaussian_policies():
 INF = np.inf
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "auto", "always"),
-    [
-        (-1, 1, False, True),
-        (-10, 10, False, True),
-        (-0.1, 0.1, False, True),
-        (0, 1, False, True),
-        (-1000, 1000, True, True),
-        (0, 300, True, True),
-        (-0.01, 0.01, True, True),
-        (2, 3, True, True),
-        (-INF, INF, False, False),
-        (5, INF, False, False),
-        (-3e38, 3e38, False, True),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "auto", "always"), [
+    (-1, 1, False, True), (-10, 10, False, True), (-0.1, 0.1, False, True), (0, 1, False, True),
+    (-1000, 1000, True, True), (0, 300, True, True), (-0.01, 0.01, True, True), (2, 3, True, True),
+    (-INF, INF, False, False), (5, INF, False, False), (-3e38, 3e38, False, True),
+])  # fmt: skip
 def test_which_dimensions_are_scaled(low, high, auto, always):
     box = spaces.Box(np.array([low, -1]), np.array([high, 1]), dtype=np.float64)
-    for scale_actions, expected in [
-        ("auto", [auto, False]),
-        ("always", [always, True]),
-        ("never", [False, False]),
-    ]:
+    for scale_actions, expected in {
+        "auto": [auto, False],
+        "always": [always, True],
+        "never": [False, False],
+    }.items():
         np.testing.assert_array_equal(scaled_dimensions(box, scale_actions), expected)

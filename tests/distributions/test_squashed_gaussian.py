@@ -10,49 +10,35 @@ from tests.distributions.references import gradients, log_slope, mean_log_slope
 NO_SCALE = np.zeros(1, np.float32)
 
 
-@pytest.mark.parametrize("u", [-50.0, -9.0, -1.0, 0.0, 0.3, 9.0, 50.0])
-def test_log_densities_and_gradients_are_exact_in_the_tails(u):
-    sample, mean, log_std = (np.array([[number]], np.float32) for number in (u, 0.5, -0.25))
-    log_prob = SquashedGaussian(mean, log_std, NO_SCALE).log_prob(sample)
-    std = np.exp(-0.25)
-    expected = stats.norm.logpdf(np.float64(sample), 0.5, std) - log_slope(np.float64(sample))
+def test_log_densities_and_gradients_are_exact_in_the_tails():
+    u = np.array([[-50], [-9], [-1], [0], [0.3], [9], [50]], np.float32)  # [N, A]
+    mean, log_std = np.full_like(u, 0.5), np.full_like(u, -0.25)
+    log_prob = SquashedGaussian(mean, log_std, NO_SCALE).log_prob(u)
+    exact, std = np.float64(u), np.exp(-0.25)
+    expected = stats.norm.logpdf(exact, 0.5, std) - log_slope(exact)
     np.testing.assert_allclose(log_prob, expected[:, 0], rtol=1e-6, atol=1e-6)
-    by_sample, by_mean, by_log_std = gradients(
-        lambda sample, *rest: SquashedGaussian(*rest, NO_SCALE).log_prob(sample),
-        sample,
-        mean,
-        log_std,
+    slopes = gradients(
+        lambda sample, *rest: SquashedGaussian(*rest, NO_SCALE).log_prob(sample), u, mean, log_std
     )
-    standard = (np.float64(sample) - 0.5) / std
-    np.testing.assert_allclose(
-        by_sample, -standard / std + 2 * np.tanh(np.float64(sample)), rtol=1e-5, atol=1e-6
-    )
-    np.testing.assert_allclose(by_mean, standard / std, rtol=1e-5)
-    np.testing.assert_allclose(by_log_std, standard**2 - 1, rtol=1e-5)
+    standard = (exact - 0.5) / std
+    expected = [-standard / std + 2 * np.tanh(exact), standard / std, standard**2 - 1]
+    for slope, theirs in zip(slopes, expected, strict=True):
+        np.testing.assert_allclose(slope, theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("mean", [-50.0, -0.3, 0.0, 2.0])
-@pytest.mark.parametrize("std", [1e-5, 0.1, 1.0, 3.0, 100.0])
-def test_entropy_equals_numerical_integration(mean, std):
-    log_std = np.log([[std]]).astype(np.float32)
-    std = np.exp(log_std.astype(np.float64)).item()
-    arguments = np.array([[mean]], np.float32), log_std
-    mean = np.float64(np.float32(mean))
-    entropy = SquashedGaussian(*arguments, NO_SCALE + np.log(2.5).astype(np.float32)).entropy()
+def test_entropies_of_narrow_and_wide_distributions_equal_numerical_integration():
+    grid = np.meshgrid([-50.0, -0.3, 0.0, 2.0], [1e-5, 0.1, 1.0, 3.0, 100.0])
+    mean, log_std = (one.reshape(-1, 1).astype(np.float32) for one in (grid[0], np.log(grid[1])))
+    entropy = SquashedGaussian(mean, log_std, NO_SCALE + np.float32(np.log(2.5))).entropy()
+    slopes = gradients(lambda *both: SquashedGaussian(*both, NO_SCALE).entropy(), mean, log_std)
+    mean, std = np.float64(mean), np.exp(np.float64(log_std))
     expected = stats.norm(mean, std).entropy() + mean_log_slope(mean, std) + np.log(2.5)
-    np.testing.assert_allclose(entropy, [expected], rtol=1e-6, atol=3e-6)
-
-    by_mean, by_log_std = gradients(
-        lambda *both: SquashedGaussian(*both, NO_SCALE).entropy(), *arguments
-    )
-    step = 1e-3 * max(std, 1e-2)
-    slope = (mean_log_slope(mean + step, std) - mean_log_slope(mean - step, std)) / (2 * step)
-    np.testing.assert_allclose(by_mean, [[slope]], atol=1e-5)
-    step = 1e-3
-    slope = (
-        mean_log_slope(mean, std * np.exp(step)) - mean_log_slope(mean, std * np.exp(-step))
-    ) / (2 * step)
-    np.testing.assert_allclose(by_log_std, [[1 + slope]], rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(entropy, expected[:, 0], rtol=1e-6, atol=3e-6)
+    step = 1e-3 * np.maximum(std, 1e-2)
+    ends = mean_log_slope(mean + step, std) - mean_log_slope(mean - step, std)
+    np.testing.assert_allclose(slopes[0], ends / (2 * step), atol=1e-5)
+    ends = mean_log_slope(mean, std * np.exp(1e-3)) - mean_log_slope(mean, std * np.exp(-1e-3))
+    np.testing.assert_allclose(slopes[1], 1 + ends / 2e-3, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
