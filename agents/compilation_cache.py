@@ -150,46 +150,35 @@ def find_cache(threads: int) -> CompilationCache | None:
       reads its flags from a file.
     """
     given = os.environ.get(VARIABLE, "")
-    if given == OFF or "persistent_cache" in os.environ.get(_FLAGS, ""):
+    flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", _FLAGS)]
+    if given == OFF or "persistent_cache" in flags[1]:
         return None
     # Without a dash, it is the path of a file of flags.
-    if any(flags and not flags.strip().startswith("-") for flags in _given_flags()):
+    if any(each and not each.strip().startswith("-") for each in flags):
         return None
     try:
-        root = absolute_path(given) if given else _user_folder()
-        return CompilationCache(root / _key(threads))
+        if given:
+            root = absolute_path(given)
+        else:
+            caches, home = os.environ.get("XDG_CACHE_HOME"), Path.home()
+            if not caches and home.stat().st_uid != os.geteuid():
+                return None  # Another user's, as with `sudo`.
+            root = Path(caches or home / ".cache", "agents", "xla")
+        return CompilationCache(root / _key(threads, flags))
     except (OSError, RuntimeError) as error:  # Without a home, or a disk, everything is compiled.
         if given:
             _warn(Path(given), error)
         return None
 
 
-def _user_folder() -> Path:
-    """The folder of this user's caches.
-
-    Raises:
-      OSError: The home is another user's, as with `sudo`.
-      RuntimeError: There is no home.
-    """
-    caches = os.environ.get("XDG_CACHE_HOME")
-    home = Path.home()
-    if not caches and home.stat().st_uid != os.geteuid():
-        raise PermissionError(f"{home} is another user's")
-    return Path(caches or home / ".cache", "agents", "xla")
-
-
-def _given_flags() -> list[str]:
-    return [os.environ.get(name, "") for name in ("XLA_FLAGS", _FLAGS)]
-
-
-def _key(threads: int) -> str:
+def _key(threads: int, flags: list[str]) -> str:
     """Returns the folder's name: a digest of all that programs depend on besides themselves."""
     import tensorflow as tf
 
     cpu = Path("/proc/cpuinfo")
     lines = cpu.read_text().splitlines() if cpu.is_file() else [platform.processor()]
     features = sorted({line for line in lines if line.startswith(("model name", "flags"))})
-    parts = [tf.version.GIT_VERSION, platform.machine(), *features, *_given_flags()]
+    parts = [tf.version.GIT_VERSION, platform.machine(), *features, *flags]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parts.append(str(threads or cores))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

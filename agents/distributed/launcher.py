@@ -339,13 +339,19 @@ def _wait(
 def _outcome(
     processes: Sequence[LearnerProcess],
     signals: _Signals,
-    ended: Mapping[int, int],
+    ended: dict[int, int],
     killed: Set[int],
 ) -> tuple[int, str]:
     """Returns the exit code of the command, and a line for users if no learner has printed all."""
     if ended[0] == 0:
         return 0, ""
-    lost = _lost(processes, signals, ended, killed)
+    lost = next((process.loss for process in processes if process.loss), "")
+    expected = {-signum for signum in signals.received}
+    for rank, code in reversed(ended.items()):  # The first one is the cause of the others.
+        if code < 0 and rank not in killed and code not in expected:
+            process = processes[rank]
+            cause = process.failure or describe_exit(code)
+            lost = f"{process.name} on {process.host} (process {process.pid}) {cause}"
     failed = [code for code in ended.values() if 0 < code != LEARNER_LOST]
     if failed:
         # Others than the chief print what has failed, unless it is likely to be the same.
@@ -355,19 +361,3 @@ def _outcome(
     if signals.received and not lost:
         return 128 + signals.received[0], "Interrupted."
     return LEARNER_LOST, f"error: {lost or 'a learner has ended'}"
-
-
-def _lost(
-    processes: Sequence[LearnerProcess],
-    signals: _Signals,
-    ended: Mapping[int, int],
-    killed: Set[int],
-) -> str:
-    """Returns the message about the lost learner; empty if none was lost."""
-    expected = {-signum for signum in signals.received}
-    for rank, code in ended.items():
-        if code < 0 and rank not in killed and code not in expected:
-            process = processes[rank]
-            cause = process.failure or describe_exit(code)
-            return f"{process.name} on {process.host} (process {process.pid}) {cause}"
-    return next((process.loss for process in processes if process.loss), "")

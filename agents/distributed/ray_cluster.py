@@ -40,25 +40,11 @@ _POLL_SECONDS = 0.1
 _PREFIXES = ("TF_", "XLA_", "KERAS_", "MUJOCO_")
 
 
-class Origin(NamedTuple):
-    """Folders and variables of the command.
-
-    Attributes:
-      path: Folders that it imports modules from, besides those of Python.
-      folder: The working folder.
-      variables: Environment variables that learners need as well.
-    """
-
-    path: list[str]
-    folder: str
-    variables: dict[str, str]
-
-
 class Seat(NamedTuple):
     """CPUs and GPUs of a node that Ray has reserved for a learner.
 
     Attributes:
-      actor: Who holds them.
+      actor: Actor that holds them.
       host: The node's IP address.
       node: The node's id.
       variables: Environment variables that name the GPUs.
@@ -78,7 +64,7 @@ class LearnerActor:
         threading.Thread(target=_exit_without, args=(os.getppid(),), daemon=True).start()
 
     def describe(self) -> tuple[str, str, dict[str, str]]:
-        """Returns what `Seat` holds."""
+        """Returns host, node and variables of the `Seat`."""
         gpus = ",".join(str(each) for each in ray.get_gpu_ids())
         node = ray.get_runtime_context().get_node_id()
         return ray.util.get_node_ip_address(), node, {"CUDA_VISIBLE_DEVICES": gpus}
@@ -90,16 +76,29 @@ class LearnerActor:
         return port
 
     def run(
-        self, task: dict[str, Any], cluster: Cluster, origin: Origin
+        self,
+        task: dict[str, Any],
+        cluster: Cluster,
+        path: list[str],
+        folder: str,
+        variables: dict[str, str],
     ) -> Iterator[tuple[str, Any]]:
-        """Starts a learner; yields its process id, the lines that it prints, and how it ends."""
+        """Starts a learner; yields its process id, the lines that it prints, and how it ends.
+
+        Args:
+          task: Settings of the learner, see `LocalProcess`.
+          cluster: The learners.
+          path: Folders that the command imports modules from, besides those of Python.
+          folder: The command's working folder.
+          variables: The command's environment variables that learners need as well.
+        """
         # Finds modules as the command does, where their folders are there.
-        there = [path for path in origin.path if os.path.exists(path)]
-        sys.path[:] = there + [path for path in _without_ray(sys.path) if path not in there]
+        there = [each for each in path if os.path.exists(each)]
+        sys.path[:] = there + [each for each in _without_ray(sys.path) if each not in there]
         with contextlib.suppress(OSError):
-            os.chdir(origin.folder)
+            os.chdir(folder)
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
-        variables = {**origin.variables, **self.describe()[2]}
+        variables = {**variables, **self.describe()[2]}
         process = LocalProcess(task, cluster, is_quiet=True, show=lines.put, variables=variables)
         self._process = process
         yield "process", process.pid
@@ -120,13 +119,25 @@ class LearnerActor:
 class RemoteLearner:
     """A learner on a node of Ray; see `LearnerProcess`."""
 
-    def __init__(self, seat: Seat, task: dict[str, Any], cluster: Cluster, origin: Origin):
+    def __init__(self, seat: Seat, task: dict[str, Any], cluster: Cluster):
         """Starts it."""
         self.name, self.host, self.pid = f"learner {cluster.rank}", seat.host, 0
         self.failure = self.loss = ""
         self._actor = seat.actor
         self._code: int | None = None
-        output = seat.actor.run.options(num_returns="streaming").remote(task, cluster, origin)
+        folders = [os.path.abspath(path) for path in sys.path]  # "" is the working folder.
+        pythons = tuple(os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix))
+        output = seat.actor.run.options(num_returns="streaming").remote(
+            task,
+            cluster,
+            path=[path for path in folders if not path.startswith(pythons)],
+            folder=os.getcwd(),
+            variables={
+                name: value
+                for name, value in os.environ.items()
+                if name.startswith(_PREFIXES) and name != "TF_CONFIG"
+            },
+        )
         self._thread = threading.Thread(target=self._follow, args=(output,), daemon=True)
         self._thread.start()
 
@@ -179,6 +190,8 @@ class RayCluster:
         """
         self._trusts_network = trusts_network
         self._resources = {"num_cpus": num_cpus, "num_gpus": num_gpus}
+        wanted = {"CPU": num_cpus, "GPU": num_gpus}
+        self._wanted = {name: count for name, count in wanted.items() if count}
         self._seats: list[Seat] = []  # The chief's is the first.
         self._learners: list[RemoteLearner] = []
         self._failure = ""  # Why an actor could not be started.
@@ -208,8 +221,21 @@ class RayCluster:
             self._seats = self._reserve(1, strategy, deadline)
             if self._seats:
                 self._seats += self._reserve(num_learners - 1, "SPREAD", deadline)
-        if len(self._seats) < num_learners:
-            raise UsageError(self._shortage(num_learners))
+        if len(self._seats) == num_learners:
+            return
+        total, free = ray.cluster_resources(), ray.available_resources()
+        each = " and ".join(f"{count:g} {name}" for name, count in self._wanted.items())
+        there = ", ".join(
+            f"{total.get(name, 0):g} {name} of which {free.get(name, 0):g} are free"
+            for name in self._wanted
+        )
+        num_nodes = sum(node["Alive"] for node in ray.nodes())
+        raise UsageError(
+            f"Ray has place for {len(self._seats)} of {num_learners} learners"
+            f"{self._failure and ': '}{self._failure}\n"
+            f"each takes {each}, the first one on this node\n"
+            f"nodes: {num_nodes}, together with {there}"
+        )
 
     def place_again(self, num_learners: int) -> int:
         """Gives up all places but the chief's, and looks for others on the nodes that are left.
@@ -235,40 +261,23 @@ class RayCluster:
         self._vacate(num_learners)
         # Neighbors in the ring are on one node where that is possible.
         here = self._seats[0]
-        others = sorted(self._seats[1:], key=lambda seat: (seat.node != here.node, seat.node))
-        hosts = ", ".join(seat.host for seat in [here, *others])
-        print(f"Learners on {hosts}", file=sys.stderr)
-        ports = ray.get([seat.actor.free_port.remote() for seat in [here, *others]])
+        seats = sorted(
+            self._seats, key=lambda seat: (seat is not here, seat.node != here.node, seat.node)
+        )
+        print(f"Learners on {', '.join(seat.host for seat in seats)}", file=sys.stderr)
+        ports = ray.get([seat.actor.free_port.remote() for seat in seats])
         addresses = tuple(
-            str(Address(seat.host, port)) for seat, port in zip([here, *others], ports, strict=True)
+            str(Address(seat.host, port)) for seat, port in zip(seats, ports, strict=True)
         )
         if not self._trusts_network:
             check_trusted(addresses)
         cluster = Cluster(0, num_learners, addresses)
         chief = LocalProcess(task, cluster, is_quiet=False, variables=here.variables)
-        origin = _origin()
         self._learners = [
-            RemoteLearner(seat, task, cluster._replace(rank=rank), origin)
-            for rank, seat in enumerate(others, 1)
+            RemoteLearner(seat, task, cluster._replace(rank=rank))
+            for rank, seat in enumerate(seats[1:], 1)
         ]
         return [chief, *self._learners]
-
-    def _shortage(self, num_learners: int) -> str:
-        """Describes why there is no place for so many learners."""
-        wanted = self._wanted()
-        total, free = ray.cluster_resources(), ray.available_resources()
-        each = " and ".join(f"{count:g} {name}" for name, count in wanted.items())
-        there = ", ".join(
-            f"{total.get(name, 0):g} {name} of which {free.get(name, 0):g} are free"
-            for name in wanted
-        )
-        num_nodes = sum(node["Alive"] for node in ray.nodes())
-        return (
-            f"Ray has place for {len(self._seats)} of {num_learners} learners"
-            f"{self._failure and ': '}{self._failure}\n"
-            f"each takes {each}, the first one on this node\n"
-            f"nodes: {num_nodes}, together with {there}"
-        )
 
     def _reserve(
         self,
@@ -316,17 +325,11 @@ class RayCluster:
 
     def _capacity(self) -> int:
         """Returns the number of learners that the nodes would hold without other work."""
-        wanted = self._wanted()
         return sum(
-            int(min(node["Resources"].get(name, 0) / count for name, count in wanted.items()))
+            int(min(node["Resources"].get(name, 0) / each for name, each in self._wanted.items()))
             for node in ray.nodes()
             if node["Alive"]
         )
-
-    def _wanted(self) -> dict[str, float]:
-        """Ray's names of what each learner takes, and how much."""
-        wanted = {"CPU": self._resources["num_cpus"], "GPU": self._resources["num_gpus"]}
-        return {name: count for name, count in wanted.items() if count}
 
     def _vacate(self, count: int) -> None:
         """Ends all actors but the first ones, and the learners that they have started."""
@@ -349,20 +352,6 @@ def _exit_without(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_POLL_SECONDS)
     os._exit(1)
-
-
-def _origin() -> Origin:
-    folders = [os.path.abspath(path) for path in sys.path]  # "" is the working folder.
-    pythons = tuple(os.path.join(prefix, "") for prefix in (sys.prefix, sys.base_prefix))
-    return Origin(
-        path=[path for path in folders if not path.startswith(pythons)],
-        folder=os.getcwd(),
-        variables={
-            name: os.environ[name]
-            for name in os.environ
-            if name.startswith(_PREFIXES) and name != "TF_CONFIG"
-        },
-    )
 
 
 def _without_ray(path: list[str]) -> list[str]:

@@ -21,14 +21,9 @@ from tests.distributed.learners import ROOT, free_addresses, run_together
 from tests.fingerprint import fingerprint
 
 SMALL = {
-    "env_backend": "tf",
-    "num_envs": 4,
-    "rollout_length": 16,
-    "minibatch_size": 16,
-    "epochs": 2,
-    "layers": (8,),
-    "eval_episodes": 1,
-}
+    "env_backend": "tf", "num_envs": 4, "rollout_length": 16, "minibatch_size": 16, "epochs": 2,
+    "layers": (8,), "eval_episodes": 1,
+}  # fmt: skip
 # Minibatches are whole rollouts: those of several learners have other elements otherwise. Adam's
 # steps are as long for gradients that are nothing but rounding.
 WHOLE = {"minibatch_size": 64, "optimizer": "sgd"}
@@ -36,31 +31,24 @@ RECURRENT = {"recurrent": "gru", "recurrent_units": 3, "sequence_length": 4}
 # Everything that learners agree on, and state of single environments.
 SETTINGS = {
     "feed-forward": {
-        "normalize_value": True,
-        "objective": "clip_kl",
-        "learning_rate_schedule": "kl",
-        "kl_stop": 0.05,
-        "noise_correlation": 0.5,
+        "normalize_value": True, "objective": "clip_kl", "learning_rate_schedule": "kl",
+        "kl_stop": 0.05, "noise_correlation": 0.5,
     },
     "recurrent": RECURRENT,
     "weights once an epoch": {"reduce_every": "epoch", "critic_learning_rate": 1e-3},
     "whole": WHOLE,
-}
-
-
-def make_learner(config, reducer=SINGLE_LEARNER):
-    backend = make_backend(config)
-    envs = backend.make(backend.check(), config.num_envs // reducer.num_learners, training=True)
-    learner = Learner(envs, None, find_algorithm(config.algorithm), config, reducer)
-    learner.begin_episodes()
-    return learner
+}  # fmt: skip
 
 
 def iterate(reducer, settings):
     """What is learned in three iterations: fingerprints of all variables after each, gradients of
     the first one's last minibatch, values and a report at the end.
     """
-    learner = make_learner(load_config("pendulum", **{**SMALL, **settings}), reducer)
+    config = load_config("pendulum", **{**SMALL, **settings})
+    backend = make_backend(config)
+    envs = backend.make(backend.check(), config.num_envs // reducer.num_learners, training=True)
+    learner = Learner(envs, None, find_algorithm(config.algorithm), config, reducer)
+    learner.begin_episodes()
     fingerprints, gradients = [], {}
     for number in range(3):
         learner.iterate()
@@ -123,27 +111,33 @@ def test_learners_with_memory_follow_the_maths_of_one():
 
 
 def command(logdir, *arguments, steps):
-    settings = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
-    schedule = [
-        "--learning-rate-schedule=constant",
-        "--eval-episodes=2",
-        "--eval-interval=4000",
-        "--checkpoint-interval=2000",
+    resumed = [path.name.partition("-")[0] for path in Path(logdir).glob("*")]
+    new = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
+    return [
+        *(sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}", f"--steps={steps}"),
+        *([f"--timestamp={resumed[0]}"] if resumed else new),
+        *("--learning-rate-schedule=constant", "--eval-episodes=2", "--eval-interval=4000"),
+        *("--checkpoint-interval=2000", *arguments),
     ]
-    resumed = glob.glob(f"{logdir}/*")
-    given = [f"--timestamp={Path(resumed[0]).name.split('-')[0]}"] if resumed else settings
-    called = [sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}"]
-    return [*called, *given, *schedule, f"--steps={steps}", *arguments]
 
 
-def train(logdir, *arguments, steps, learners):
-    return subprocess.run(
-        command(logdir, f"--learners={learners}", *arguments, steps=steps),
+def start(logdir, *arguments, steps, **variables):
+    return subprocess.Popen(
+        command(logdir, *arguments, steps=steps),
         cwd=ROOT,
-        capture_output=True,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=600,
     )
+
+
+def train(logdir, *arguments, steps):
+    """Trains to the end; returns the output and the messages."""
+    process = start(logdir, *arguments, steps=steps)
+    printed = process.communicate(timeout=600)
+    assert process.returncode == 0, printed
+    return printed
 
 
 def slurm(rank):
@@ -173,22 +167,11 @@ def assert_equal_checkpoints(one, other):
 
 def test_a_run_of_several_learners_is_as_any_other_whatever_starts_them(tmp_path, capsys):
     """By one command, and by a scheduler; one learner resumes it."""
-    process = train(tmp_path / "together", steps=2000, learners=2)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.startswith("The last evaluation gave")
-    assert "learner 1" not in process.stderr  # One output.
-    assert process.stderr.count("step 2,000: evaluation") == 1
-    processes = [
-        subprocess.Popen(
-            command(tmp_path / f"srun-{rank}", steps=2000),
-            cwd=ROOT,
-            env={**os.environ, **slurm(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
+    output, messages = train(tmp_path / "together", "--learners=2", steps=2000)
+    assert output.startswith("The last evaluation gave")
+    assert "learner 1" not in messages  # One output.
+    assert messages.count("step 2,000: evaluation") == 1
+    processes = [start(tmp_path / f"srun-{rank}", steps=2000, **slurm(rank)) for rank in (0, 1)]
     printed = [process.communicate(timeout=600) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], printed
     assert printed[0][0].startswith("The last evaluation gave")
@@ -203,15 +186,11 @@ def test_a_run_of_several_learners_is_as_any_other_whatever_starts_them(tmp_path
 @pytest.mark.slow
 def test_a_run_resumes_with_as_many_learners_as_if_it_had_never_stopped_and_with_others(tmp_path):
     for folder, steps in (("two", 4000), ("two", 8000), ("whole", 8000)):
-        process = train(tmp_path / folder, steps=steps, learners=2)
-        assert process.returncode == 0, process.stderr
-    assert_equal_checkpoints(
-        checkpoint(tmp_path / "two", 8000), checkpoint(tmp_path / "whole", 8000)
-    )
+        train(tmp_path / folder, "--learners=2", steps=steps)
+    one, other = checkpoint(tmp_path / "two", 8000), checkpoint(tmp_path / "whole", 8000)
+    assert_equal_checkpoints(one, other)
     for steps, learners in ((9600, 1), (11_200, 4)):
-        resumed = train(tmp_path / "two", steps=steps, learners=learners)
-        assert resumed.returncode == 0, resumed.stderr
-        assert "Resuming" in resumed.stderr
+        assert "Resuming" in train(tmp_path / "two", f"--learners={learners}", steps=steps)[1]
 
 
 def tf_config(*addresses):
@@ -219,18 +198,12 @@ def tf_config(*addresses):
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})}
 
 
-@pytest.mark.parametrize(
-    ("variables", "arguments", "message"),
-    [
-        ({}, ["--learners=3"], "3 learners do not divide num_envs 4.*\nexpected 2 or 4 learners"),
-        (slurm(0), ["--learners=2"], "--learners starts learners, and so does srun; use one"),
-        (
-            tf_config("10.0.0.1:2222", "8.8.8.8:2222"),
-            [],
-            "8.8.8.8:2222 is a public address(.|\n)*--trust-network",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("variables", "arguments", "message"), [
+    ({}, ["--learners=3"], "3 learners do not divide num_envs 4.*\nexpected 2 or 4 learners"),
+    (slurm(0), ["--learners=2"], "--learners starts learners, and so does srun; use one"),
+    (tf_config("10.0.0.1:2222", "8.8.8.8:2222"), [],
+     "8.8.8.8:2222 is a public address(.|\n)*--trust-network"),
+])  # fmt: skip
 def test_learners_that_can_not_train_are_refused_at_once(
     variables, arguments, message, tmp_path, monkeypatch
 ):
@@ -242,14 +215,9 @@ def test_learners_that_can_not_train_are_refused_at_once(
 
 
 def test_a_learner_alone_waits_for_the_others_for_a_while(tmp_path):
-    addresses = [*free_addresses(1), "8.8.8.8:2222"]
-    process = subprocess.run(
-        command(tmp_path, "--start-timeout=3", "--trust-network", steps=4000),
-        cwd=ROOT,
-        env={**os.environ, **tf_config(*addresses)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    cluster = tf_config(*free_addresses(1), "8.8.8.8:2222")
+    process = start(tmp_path, "--start-timeout=3", "--trust-network", steps=4000, **cluster)
+    _, messages = process.communicate()
     assert process.returncode == 2
-    assert "learner 1 at 8.8.8.8:2222 did not join within 3 s" in process.stderr
-    assert len(process.stderr.splitlines()) <= 3 and not list(tmp_path.iterdir())
+    assert "learner 1 at 8.8.8.8:2222 did not join within 3 s" in messages
+    assert len(messages.splitlines()) <= 3 and not list(tmp_path.iterdir())

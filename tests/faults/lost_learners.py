@@ -94,10 +94,7 @@ class Learners:
         """The process id of a learner; None where there is none."""
         launcher = self.commands[rank if self.machines else 0]
         found = [
-            pid
-            for reaper in _children(launcher.pid)
-            for pid in _children(reaper)
-            if _is_learner(pid)
+            pid for reaper in children(launcher.pid) for pid in children(reaper) if _is_learner(pid)
         ]
         index = 0 if self.machines else rank
         return found[index] if len(found) > index else None
@@ -167,7 +164,7 @@ class Learners:
         return found
 
 
-def _children(pid):
+def children(pid):
     """Ids of the children of a process, the oldest first."""
     found = []
     with contextlib.suppress(OSError):

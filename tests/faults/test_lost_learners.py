@@ -73,9 +73,8 @@ def start(tmp_path):
 
         def make(where="loopback", settings=TINY, name="learners"):
             machines = stack.enter_context(Namespaces(2)) if where == "machines" else None
-            folder = tmp_path / name
-            folder.mkdir()
-            learners = Learners(folder, machines, settings)
+            (tmp_path / name).mkdir()
+            learners = Learners(tmp_path / name, machines, settings)
             stack.callback(learners.close)
             return learners
 
@@ -113,9 +112,7 @@ def test_a_killed_learner_is_started_again(start):
     assert message in printed and printed.count("error") == 1
     assert "Starting 2 learners again from the last checkpoint (restart 1 of 1)" in printed
     last = max(learners.checkpoints())
-    assert f"To resume from step {last:,}: " in printed and printed.rstrip().endswith(
-        "--learners=2"
-    )
+    assert re.search(f"To resume from step {last:,}: .*--learners=2\n$", printed)
     reference, scheduled = start(name="undisturbed"), last // 400 * 400
     reference.finish(scheduled + 400)
     assert not learners.differences(reference, scheduled)
@@ -219,16 +216,15 @@ def test_20_runs_that_have_lost_a_learner_resume(where, fault, start):
 @pytest.mark.slow
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_group_starts_again(where, fault, rank, start):
+def test_the_group_starts_again(where, fault, start):
     learners = start(where)
     learners.start("--restarts=2")
-    for number in (1, 2):
+    for rank in (0, 1):
         train_a_while(learners)
         os.kill(learners.learner(rank), fault)
-        learners.wait_for(lambda: learners.console(0).count("Resuming") == number)  # noqa: B023
+        learners.wait_for(lambda: learners.console(0).count("Resuming") == rank + 1)  # noqa: B023
     train_a_while(learners)
-    assert not [text for text in learners.consoles().splitlines() if "Traceback" in text]
+    assert "Traceback" not in learners.consoles()
     learners.commands[0].send_signal(signal.SIGINT)
     assert set(ends(learners)) == {130}, learners.consoles()
 
@@ -262,24 +258,21 @@ def test_a_signal_to_any_command_stops_all(where, whom, signum, start):
     learners = start(where)
     learners.start()
     train_a_while(learners)
-    command = learners.commands[-1 if whom == "follower" else 0]
-    if whom == "group":
-        os.killpg(command.pid, signum)
-    else:
-        command.send_signal(signum)
+    index = -1 if whom == "follower" else 0
+    send = os.killpg if whom == "group" else os.kill
+    send(learners.commands[index].pid, signum)
     assert set(ends(learners)) == {128 + signum}, learners.consoles()
-    printed = learners.console(0)
-    signalled = learners.console(1 if whom == "follower" else 0)
+    printed, signalled = learners.console(0), learners.console(index)
     assert signalled.count(f"Received {signum.name}: training stops") == 1
     assert printed.count("Interrupted.") == 1 and "error" not in learners.consoles()
-    step = int(re.search("To resume from step ([0-9,]+): ", printed)[1].replace(",", ""))
-    assert step == max(learners.checkpoints())
+    assert f"To resume from step {max(learners.checkpoints()):,}: " in printed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signum", SIGNALS)
 @pytest.mark.parametrize("where", PLACES)
-@pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize(
+    ("seconds", "signum"), [*zip([0.0, 1.0, 3.0, 3.0], SIGNALS * 2, strict=True)]
+)
 def test_signals_stop_learners_that_start(seconds, where, signum, start):
     learners = start(where)
     learners.start("--start-timeout=20")
@@ -293,11 +286,9 @@ def test_signals_stop_learners_that_start(seconds, where, signum, start):
     if seconds >= 1:
         assert "Traceback" not in printed and "error" not in printed
         assert "Interrupted." in learners.console(0) or learners.run
-    if seconds <= 1:
-        assert not learners.run
     if learners.run:  # Some train after three seconds.
-        last = max(learners.checkpoints())
-        assert f"To resume from step {last:,}: " in learners.console(0)
+        assert seconds > 1
+        assert f"To resume from step {max(learners.checkpoints()):,}: " in learners.console(0)
 
 
 @pytest.mark.slow
