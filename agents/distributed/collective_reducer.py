@@ -32,6 +32,9 @@ _SILENCE_MILLISECONDS = 10_000
 _OWN_SETTINGS = frozenset({"num_processes", "threads", "start_timeout", "step_timeout"})
 assert _OWN_SETTINGS <= CHANGEABLE
 
+# Words of TensorFlow's errors about a connection that the other end has closed.
+_CLOSED = "reset by peer|Broken pipe|[Ss]ocket closed|[Ff]ailed to connect|refused"
+
 # Prefix of the error that a failed learner reports to the others.
 _FAILED = "a learner has failed: "
 
@@ -246,7 +249,7 @@ class CollectiveReducer(TeamReducer):
             cause = "failed: " + message.partition(_FAILED)[2].splitlines()[0]
         elif "heartbeat" in message.lower():
             cause = f"has not answered for {_SILENCE_MILLISECONDS // 1000} s"
-        elif re.search("reset by peer|[Ss]ocket closed|[Ff]ailed to connect|refused", message):
+        elif re.search(_CLOSED, message):
             cause = "closed its connection"
         else:
             cause = f"was lost: {clip(' '.join(message.split()))}"

@@ -238,6 +238,7 @@ FAILED = "Error reported from /job:worker/task:2: a learner has failed: no simul
     (tf.errors.UnavailableError, OWN + RESET.format("recvmsg:Connection reset by peer"), 2,
      "closed its connection"),
     (tf.errors.UnavailableError, RESET.format("Socket closed"), 2, "closed its connection"),
+    (tf.errors.UnavailableError, RESET.format("sendmsg: Broken pipe (32)"), 2, "closed its connection"),
     (tf.errors.UnavailableError, HEARTBEATS, 2, "has not answered for 10 s"),
     (tf.errors.DeadlineExceededError, SERVICE, 0, "has not answered for 10 s"),
     (tf.errors.UnavailableError, ABORTED + FAILED, 2, "failed: no simulator"),

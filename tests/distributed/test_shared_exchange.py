@@ -1,6 +1,6 @@
 """The exchange in shared memory, of learners in threads and in processes."""
 
-import contextlib
+import functools
 import os
 import threading
 import time
@@ -50,14 +50,13 @@ def together(*functions):
     return outcomes
 
 
-@contextlib.contextmanager
 def exchanges(num_learners):
-    """Yields the exchanges of learners in this process by rank, and the note of an ended one."""
+    """Returns the exchanges of learners in this process by rank, and the note of an ended one."""
     memory = create_anonymous_file(shared_bytes(num_learners))
     made = [SharedExchange(memory, rank, num_learners) for rank in range(num_learners)]
     ended = EndedLearner(memory)
     os.close(memory)
-    yield made, ended
+    return made, ended
 
 
 def arguments(call, rng):
@@ -78,18 +77,11 @@ def check_calls(num_learners, calls, seed):
     before = [[np.copy(array) for array in own] for own in given]
 
     def learn(exchange, own):
-        received = []
-        for call, array in zip(calls, own, strict=True):
-            received.append(getattr(exchange, call[0])(array))
-        return received
+        pairs = zip(calls, own, strict=True)
+        return [getattr(exchange, call[0])(array) for call, array in pairs]
 
-    with exchanges(num_learners) as (made, _):
-        received = together(
-            *(
-                lambda one=one, own=own: learn(one, own)
-                for one, own in zip(made, given, strict=True)
-            )
-        )
+    pairs = zip(exchanges(num_learners)[0], given, strict=True)
+    received = together(*(functools.partial(learn, *pair) for pair in pairs))
     for index, call in enumerate(calls):
         own = [array[index] for array in given]
         first = received[0][index]
@@ -134,16 +126,14 @@ def test_received_arrays_belong_to_the_learner():
         received = []
         for number in range(4):
             data = np.full(8, number, np.uint8)
-            for array in (exchange.gather(data), exchange.broadcast(data)):
+            for call in (exchange.gather, exchange.broadcast, exchange.sum):
+                array = call(data.astype(np.float32) if call == exchange.sum else data)
                 received.append(int(array.max()))
                 array[...] = 255
-            array = exchange.sum(data.astype(np.float32))
-            received.append(float(array.max()))
-            array[...] = 255
         return received
 
-    with exchanges(2) as (made, _):
-        both = together(*(lambda one=one: learn(one) for one in made))
+    made, _ = exchanges(2)
+    both = together(*(functools.partial(learn, one) for one in made))
     assert both == [[n for number in range(4) for n in (number, number, 2 * number)]] * 2
 
 
@@ -157,23 +147,23 @@ def test_quick_learners_wait_for_slow_ones():
             received.append(int(exchange.gather(np.full(8, number, np.uint8)).sum()))
         return received
 
-    with exchanges(2) as (made, _):
-        both = together(lambda: learn(made[0], 0.0), lambda: learn(made[1], 0.02))
+    made, _ = exchanges(2)
+    both = together(lambda: learn(made[0], 0.0), lambda: learn(made[1], 0.02))
     assert both == [[16 * number for number in range(6)]] * 2
 
 
 @pytest.mark.parametrize("call", ["sum", "gather", "broadcast"])
 def test_waiting_ends_when_a_learner_has_ended(call):
-    with exchanges(3) as (made, ended):
-        ended.note(2)
-        ended.note(0)  # It follows from the first.
-        data = np.zeros(100, np.float32 if call == "sum" else np.uint8)
-        [outcome] = together(lambda: getattr(made[1], call)(data))
+    made, ended = exchanges(3)
+    ended.note(2)
+    ended.note(0)  # It follows from the first.
+    data = np.zeros(100, np.float32 if call == "sum" else np.uint8)
+    [outcome] = together(lambda: getattr(made[1], call)(data))
     assert isinstance(outcome, LearnerLostError) and outcome.rank == 2
 
 
 def test_what_a_learner_gave_before_it_ended_is_received():
-    with exchanges(2) as (made, ended):
-        together(lambda: made[0].gather(np.ones(3, np.uint8)), lambda: ended.note(0))
-        # Both have ended waiting: the first has written, and waits for nobody any more.
-        assert made[1].gather(np.ones(3, np.uint8)).sum() == 6
+    made, ended = exchanges(2)
+    together(lambda: made[0].gather(np.ones(3, np.uint8)), lambda: ended.note(0))
+    # Both have ended waiting: the first has written, and does not wait any more.
+    assert made[1].gather(np.ones(3, np.uint8)).sum() == 6
