@@ -58,80 +58,59 @@ SMALL = [
 ]  # fmt: skip
 
 
-class GraphCall:
-    """An iteration of more than 5 seconds, one program of XLA, which ends first."""
-
-    name = "a graph call of 5 s"
-    arguments = [
-        "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
-        "--minibatch-size=1024", "--epochs=10", "--steps=1000000000", "--eval-episodes=1",
-        "--eval-interval=1000000000", "--log-interval=1024000", "--checkpoint-interval=1000000000",
-        "--histogram-interval=0", "--layers=16",
-    ]  # fmt: skip
-
-    @staticmethod
-    def wait(command, run, draw):
-        rows = command.wait_for(lambda: read_metrics(run.metrics_file), seconds=300)
-        assert 1_024_000 / rows[0]["perf/steps_per_second"] > 5
-        time.sleep(draw.uniform(0.3, 3))
-
-
-class HungEnvironments:
-    """All environments do not return from a step, each in a process of its own."""
-
-    name = "hung environments"
-    arguments = [*SMALL, "--eval-interval=1000000", '--env-kwargs={"at": 90, "seconds": 60}']
-
-    @staticmethod
-    def wait(command, run, draw):
-        command.wait_for(lambda: command.printed().count("slow from now on") == 2)
-        time.sleep(draw.uniform(0, 0.3))
+# An iteration of more than 5 seconds, one program of XLA, which ends first.
+GRAPH_CALL = [
+    "--config=pendulum", "--env-backend=tf", "--num-envs=1024", "--rollout-length=1000",
+    "--minibatch-size=1024", "--epochs=10", "--steps=1000000000", "--eval-episodes=1",
+    "--eval-interval=1000000000", "--log-interval=1024000", "--checkpoint-interval=1000000000",
+    "--histogram-interval=0", "--layers=16",
+]  # fmt: skip
+# All environments do not return from a step, each in a process of its own.
+HUNG = [*SMALL, "--eval-interval=1000000", '--env-kwargs={"at": 90, "seconds": 60}']
+# An evaluation takes 15 seconds; training does not notice.
+EVALUATION = [*SMALL, "--eval-interval=50", '--env-kwargs={"at": 60, "seconds": 0.3}']
+# Checkpoints of 25 megabytes are saved after each iteration.
+SAVE = [
+    *SMALL, "--eval-interval=1000000", '--env-kwargs={"at": -1, "seconds": 0}',
+    "--layers=1000,1000", "--checkpoint-interval=50", "--env-backend=inline",
+]  # fmt: skip
 
 
-class LongEvaluation:
-    """An evaluation takes 15 seconds; training does not notice."""
-
-    name = "an evaluation"
-    arguments = [*SMALL, "--eval-interval=50", '--env-kwargs={"at": 60, "seconds": 0.3}']
-
-    @staticmethod
-    def wait(command, run, draw):
-        command.wait_for_line("slow from now on")
-        time.sleep(draw.uniform(0, 3))
+def wait_for_graph_call(command, run, draw):
+    rows = command.wait_for(lambda: read_metrics(run.metrics_file), seconds=300)
+    assert 1_024_000 / rows[0]["perf/steps_per_second"] > 5
+    time.sleep(draw.uniform(0.3, 3))
 
 
-class Save:
-    """Checkpoints of 25 megabytes are saved after each iteration."""
-
-    name = "a save"
-    arguments = [
-        *SMALL, "--eval-interval=1000000", '--env-kwargs={"at": -1, "seconds": 0}',
-        "--layers=1000,1000", "--checkpoint-interval=50", "--env-backend=inline",
-    ]  # fmt: skip
-
-    @staticmethod
-    def wait(command, run, draw):
-        command.wait_for(lambda: list(run.checkpoints.glob("step-*.npz")))
-        is_saving = functools.partial(run.checkpoints.glob, "step-*.npz.unfinished")
-        for _ in range(draw.randrange(1, 4)):
-            command.wait_for(lambda: not list(is_saving()), pause=0.001)
-            command.wait_for(lambda: list(is_saving()), pause=0.001)
+def wait_for_hung_environments(command, run, draw):
+    command.wait_for(lambda: command.printed().count("slow from now on") == 2)
+    time.sleep(draw.uniform(0, 0.3))
 
 
-SITUATIONS = [GraphCall, HungEnvironments, LongEvaluation, Save]
+def wait_for_evaluation(command, run, draw):
+    command.wait_for_line("slow from now on")
+    time.sleep(draw.uniform(0, 3))
+
+
+def wait_for_save(command, run, draw):
+    command.wait_for(lambda: list(run.checkpoints.glob("step-*.npz")))
+    is_saving = functools.partial(run.checkpoints.glob, "step-*.npz.unfinished")
+    for _ in range(draw.randrange(1, 4)):
+        command.wait_for(lambda: not list(is_saving()), pause=0.001)
+        command.wait_for(lambda: list(is_saving()), pause=0.001)
 
 
 def seconds_to_save(path):
     """How long it takes to write a checkpoint like this one, on the same disk."""
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = {name: file[name] for name in file.files if not name.startswith("@")}
     with tempfile.TemporaryDirectory(dir=path.parents[2]) as folder:
         start = time.perf_counter()
         write(Path(folder), 1, arrays, best=False)
         return time.perf_counter() - start
 
 
-def stop(folder, situation, signum, draw):
+def stop(folder, arguments, wait, signum, draw):
     """Stops a training by a signal and checks how it ends.
 
     Returns:
@@ -140,11 +119,11 @@ def stop(folder, situation, signum, draw):
     """
     folder.mkdir()
     (folder / "slow_module.py").write_text(MODULE)
-    with Command(folder, "--logdir=logs", *situation.arguments, paths=[folder]) as command:
+    with Command(folder, "--logdir=logs", *arguments, paths=[folder]) as command:
         command.wait_for_line("Training in")
         [path] = (folder / "logs").iterdir()
         run = RunDirectory(path)
-        situation.wait(command, run, draw)
+        wait(command, run, draw)
         sent, seconds = command.stop(signum)
         lines = command.new_lines()
     assert command.process.returncode == 128 + signum, lines
@@ -161,22 +140,27 @@ def stop(folder, situation, signum, draw):
 
 @pytest.mark.timing
 @pytest.mark.slow  # tests/scripts/test_train_signals.py has short ones.
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
-def test_20_trainings_are_stopped_by_signals(situation, tmp_path):
+@pytest.mark.parametrize(("situation", "arguments", "wait"), [
+    ("a graph call of 5 s", GRAPH_CALL, wait_for_graph_call),
+    ("hung environments", HUNG, wait_for_hung_environments),
+    ("an evaluation", EVALUATION, wait_for_evaluation),
+    ("a save", SAVE, wait_for_save),
+], ids=["GraphCall", "HungEnvironments", "LongEvaluation", "Save"])  # fmt: skip
+def test_20_trainings_are_stopped_by_signals(situation, arguments, wait, tmp_path):
     """By both signals in turn; the first one is resumed."""
     late, seconds = [], []
     for case in range(20):
         folder = tmp_path / str(case)
-        stopped, *times = stop(folder, situation, SIGNALS[case % 2], random.Random(case))
+        stopped, *times = stop(folder, arguments, wait, SIGNALS[case % 2], random.Random(case))
         late.append(times[0])
         seconds.append(times[1])
         if case == 0:
             step = int(stopped.checkpoint("last").name.removeprefix("step-"))
-            arguments = ["--logdir=logs", f"--timestamp={stopped.timestamp}"]
-            with Command(folder, *arguments, paths=[folder]) as command:
+            resumed = ["--logdir=logs", f"--timestamp={stopped.timestamp}"]
+            with Command(folder, *resumed, paths=[folder]) as command:
                 command.wait_for_line(f"from step {step:,}")
     record(
-        f"SIGINT and SIGTERM in {situation.name}",
+        f"SIGINT and SIGTERM in {situation}",
         cases=len(late),
         final_checkpoints=len(late),
         median_seconds_to_checkpoint=round(statistics.median(late), 2),
@@ -185,6 +169,6 @@ def test_20_trainings_are_stopped_by_signals(situation, tmp_path):
         most_seconds_to_exit=round(max(seconds), 2),
     )
     # Half a second and the rest of a graph call. Machines that do other work take longer.
-    is_long = situation is GraphCall
+    is_long = wait is wait_for_graph_call
     assert statistics.median(late) < 7.5 + 30 * is_long
     assert statistics.median(seconds) < 25 + 30 * is_long  # With saving and the end of TensorFlow.
