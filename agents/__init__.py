@@ -1,6 +1,6 @@
 """Batched reinforcement learning in TensorFlow: parallel environments inside the training graph.
 
-The rooms (packages), from the bottom up; each imports only from those above it in this list:
+The rooms (packages), the lowest first; each imports only from those listed before it:
 
   errors, seeds, spaces, stop_signals, ...  what all rooms use
   settings       what an experiment is, and the command line that takes it
@@ -48,6 +48,10 @@ Words, each with one meaning:
   update         epochs of minibatches, from a rollout to new weights
   epoch          one pass over a rollout
   host           environments of a batch in a worker process, or in this process
+  worker         a process that steps environments
+  learner        a process that trains; one of several, the first of which is the chief
+  policy         inputs, network and action distribution together; the setting `policy` chooses the
+                 distribution
 """
 
 from agents.settings import search_path as search_path

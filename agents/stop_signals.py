@@ -1,10 +1,9 @@
 """SIGINT, SIGTERM and SIGHUP: the first one asks the process to stop, the second one ends it.
 
 Python calls signal handlers in the main thread only, and not while that is inside of a graph call.
-So a thread that the interpreter wakes up for every signal sets a flag. The main thread reads it at
-the start of sections (`graph_call`, `interruptible`); waits for worker processes and steps of
-batches read it in any thread (`check`). Only inside of `interruptible` sections does a signal raise
-anywhere.
+So every signal wakes up a thread, which sets a flag. Sections (`graph_call`, `interruptible`) read it
+at their start. Code that waits for workers or steps a batch reads it by `check()`, in any thread. A
+signal raises an exception at once in `interruptible` sections only.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def learner(
         stack.enter_context(contextlib.closing(eval_envs))
         start_tensorflow(config.threads)
         from agents.learning.reduction import SINGLE_LEARNER
-        from agents.training.algorithms import find_algorithm
+        from agents.training.find_algorithm import find_algorithm
         from agents.training.learner import Learner
 
         reducer = make_reducer() if make_reducer else SINGLE_LEARNER

@@ -52,7 +52,7 @@ def export_policy(
       outdir: Folder to create: a SavedModel, or `policy.tflite`, or `policy.onnx`, with
         `policy.json`.
       format: `savedmodel`, `tflite`, or `onnx`, which needs the package tf2onnx.
-      checkpoint: `last`, `best`, or the step of one that was kept.
+      checkpoint: `last`, `best`, `averaged`, or the step of one that was kept.
 
     Returns:
       The content of `policy.json`.

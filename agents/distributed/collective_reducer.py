@@ -38,7 +38,7 @@ _CLOSED = "reset by peer|Broken pipe|[Ss]ocket closed|[Ff]ailed to connect|refus
 # Prefix of the error that a failed learner reports to the others.
 _FAILED = "a learner has failed: "
 
-_LOSSES = (
+_LOST_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.DeadlineExceededError,
     tf.errors.AbortedError,
@@ -136,7 +136,7 @@ class CollectiveReducer(TeamReducer):
             with tf.device(device):
                 self._order[device] = tf.Variable(0.0, trainable=False)
         self._stop_key = next(self._keys)
-        with self._raising_losses():
+        with self._raising_lost():
             self._check_settings(config)
 
     def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
@@ -144,7 +144,7 @@ class CollectiveReducer(TeamReducer):
         arrays = {name: variable.numpy() for name, variable in variables.items()}
         own = b"".join(array.tobytes() for array in arrays.values())
         data = np.frombuffer(own + bytes(-len(own) % 4), np.int32)
-        with self._raising_losses():  # The others add zeros.
+        with self._raising_lost():  # The others add zeros.
             total = self._reduce(tf.constant(data if self.rank == 0 else np.zeros_like(data)))
         received, start = total.numpy().tobytes(), 0
         for name, array in arrays.items():
@@ -231,10 +231,10 @@ class CollectiveReducer(TeamReducer):
                     )
 
     @contextlib.contextmanager
-    def _raising_losses(self) -> Iterator[None]:
+    def _raising_lost(self) -> Iterator[None]:
         try:
             yield
-        except _LOSSES as error:
+        except _LOST_ERRORS as error:
             message = str(error)
             if "ollective" not in message:
                 raise

@@ -50,7 +50,7 @@ class SharedReducer(TeamReducer):
         return int(self.exchange.gather(np.array([signum], np.uint8)).max())
 
     @contextlib.contextmanager
-    def _raising_losses(self) -> Iterator[None]:
+    def _raising_lost(self) -> Iterator[None]:
         self._failure = None
         try:
             yield

@@ -14,7 +14,7 @@ from agents.learning.reduction import Reducer, pack, unpack
 
 Structure = TypeVar("Structure")
 
-# Seconds for the others to come to the next iteration when this learner does not.
+# Seconds that a learner that leaves waits for the others, to tell them.
 _LEAVE_SECONDS = 30.0
 
 
@@ -62,7 +62,7 @@ class TeamReducer(Reducer, abc.ABC):
           LearnerLostError: Another learner has failed or does not answer.
           StopRequested: A signal asked one of the learners to stop.
         """
-        with self._raising_losses(), stop_signals.postponed():
+        with self._raising_lost(), stop_signals.postponed():
             if signum := self._agree_on_stop(stop_signals.requested):
                 self._is_training = False
                 stop_signals.take()
@@ -107,7 +107,7 @@ class TeamReducer(Reducer, abc.ABC):
         """
 
     @abc.abstractmethod
-    def _raising_losses(self) -> contextlib.AbstractContextManager[None]:
+    def _raising_lost(self) -> contextlib.AbstractContextManager[None]:
         """Context that raises LearnerLostError instead of TensorFlow's errors."""
 
 

@@ -35,7 +35,7 @@ class Actor(abc.ABC):
         """Called before `perform` where environments are at different steps of the rollout."""
 
     def begin_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
-        """Called for the environments that have just started an episode."""
+        """Called after each step; `mask` has the environments that start an episode, if any."""
 
     @abc.abstractmethod
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
@@ -48,7 +48,7 @@ class Actor(abc.ABC):
         """
 
     def end_episode(self, mask: tf.Tensor) -> None:  # noqa: B027 - Optional.
-        """Called for the environments whose episode has just ended."""
+        """Called after each step; `mask` has the environments whose episode ended, if any."""
 
 
 def can_act_in_turns(actor: Actor) -> bool:

@@ -89,7 +89,7 @@ class EnvBackend(abc.ABC):
           wrap: A last wrapper of each environment; it may travel to another process.
           info_keys: Names of numbers in the infos to return for every step.
           training: Whether the environments get `config.train_wrappers`.
-          env_kwargs: Arguments of the constructor besides `config.env_kwargs`.
+          env_kwargs: Arguments of the constructor, preferred to those of `config.env_kwargs`.
 
         Raises:
           EnvironmentFailure: An environment could not be created.

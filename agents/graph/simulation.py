@@ -125,7 +125,7 @@ def _loop_of_turns(
     first_observ: NestedTensor,
     last_action: NestedTensor,
 ) -> tuple[NestedTensor, NestedTensor]:
-    """Like `_loop`, but each environment steps as soon as it has replied; see `PacedRollout`.
+    """Like `_loop`, but each turn steps the environments that have replied, see `PacedRollout`.
 
     Each turn computes actions for all environments, and ignores those of environments that have not
     replied: shapes stay static, and a row of a policy depends on no other row.

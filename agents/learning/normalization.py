@@ -125,7 +125,7 @@ class RewardNormalizer:
         self._moments = RunningMoments(1)
         self._sums = tf.Variable(tf.zeros([num_envs]), trainable=False)
 
-    def normalize(
+    def update_and_normalize(
         self,
         reward: tf.Tensor,
         done: tf.Tensor,

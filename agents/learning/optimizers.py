@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from agents.keras_settings import default_settings
-from agents.learning.schedules import Constant, make_schedule
+from agents.learning.schedules import Schedule, make_schedule
 from agents.settings.config import Config
 
 
@@ -24,7 +24,7 @@ class Optimizer:
         self,
         variables: dict[str, tf.Variable],
         optimizer: keras.optimizers.Optimizer,
-        learning_rate: Constant,
+        learning_rate: Schedule,
         max_gradient_norm: float = 0.0,
         rate_name: str = "learning_rate",
     ):

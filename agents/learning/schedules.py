@@ -5,8 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 
-class Constant:
-    """A constant; the base of all schedules."""
+class Schedule:
+    """A number over the training: a constant, unless a subclass changes it."""
 
     def __init__(self, initial: float):
         """Starts at `initial`."""
@@ -28,15 +28,15 @@ class Constant:
         return {}
 
 
-class Linear(Constant):
+class Linear(Schedule):
     """Decreases linearly to 0 at the last step."""
 
     def value(self, progress: tf.Tensor) -> tf.Tensor:
-        """See `Constant`."""
+        """See `Schedule`."""
         return self._initial * (1.0 - progress)
 
 
-class KLAdaptive(Constant):
+class KLAdaptive(Schedule):
     """A learning rate that follows the KL divergence of the epochs, as skrl's `KLAdaptiveLR`.
 
     After every epoch it is divided by 1.5 if the mean KL divergence is above 2 * kl_target, and
@@ -52,11 +52,11 @@ class KLAdaptive(Constant):
         self._epoch_kl = EpochMean()
 
     def value(self, progress: tf.Tensor) -> tf.Tensor:
-        """See `Constant`."""
+        """See `Schedule`."""
         return tf.convert_to_tensor(self._rate)
 
     def observe(self, approx_kl: tf.Tensor, ends_epoch: tf.Tensor) -> None:
-        """See `Constant`."""
+        """See `Schedule`."""
         rate, kl = tf.convert_to_tensor(self._rate), self._epoch_kl.update(approx_kl, ends_epoch)
         slower, faster = tf.maximum(rate / 1.5, 1e-6), tf.minimum(rate * 1.5, 1e-2)
         not_above = tf.where(kl < self._kl_target / 2, faster, rate)
@@ -64,7 +64,7 @@ class KLAdaptive(Constant):
         self._rate.assign(tf.where(ends_epoch, adapted, rate))
 
     def variables(self) -> dict[str, tf.Variable]:
-        """See `Constant`."""
+        """See `Schedule`."""
         return {"rate": self._rate}
 
 
@@ -95,8 +95,8 @@ class EpochMean:
         return total / count
 
 
-def make_schedule(name: str, initial: float, kl_target: float = 0.0) -> Constant:
+def make_schedule(name: str, initial: float, kl_target: float = 0.0) -> Schedule:
     """The schedule `constant`, `linear` or, for learning rates, `kl`."""
     if name == "kl":
         return KLAdaptive(initial, kl_target)
-    return {"constant": Constant, "linear": Linear}[name](initial)
+    return {"constant": Schedule, "linear": Linear}[name](initial)

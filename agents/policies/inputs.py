@@ -54,9 +54,9 @@ class Inputs:
       acting_space: The observations that acting takes, without those of the critic only.
       shapes: Shape of each input of the policy for one observation, except for the mask; there may
         be no vector.
-      parts: Where the policy's inputs hold the parts of an observation, without the mask.
+      parts: A `Part` for each leaf of the policy's observations, without the mask.
       value_shapes: Shape of each input of the value function, see `join`.
-      value_parts: Where they hold the parts of an observation.
+      value_parts: A `Part` for each leaf of the value function's observations.
       critic_size: Length of the vector that only the value function gets.
     """
 

@@ -265,8 +265,8 @@ def scan(
 ) -> tuple[State, State]:
     """Runs `step` over the elements of arrays.
 
-    Each element is taken in the iteration before. Where XLA takes it in the loop that computes with
-    it, it does not use the processor's vectors, and a cell's step takes twice as long.
+    Element t + 1 is read in iteration t. Where it is read in the iteration that uses it, XLA does not
+    vectorize the loop's body, and a cell's step takes twice as long.
 
     Args:
       step: Maps elements of the arrays and a state to the next state and outputs.

@@ -31,8 +31,9 @@ Torso = Callable[[KerasInputs, "Config"], keras.KerasTensor]
 class NamedInputs(dict[Any, keras.KerasTensor]):
     """Inputs by name, and parts of observations by key.
 
-    Parts have the structure of the observation space. Those of the whole observation are no items
-    of the dictionary, but are made when they are looked up. Unknown keys raise UsageError.
+    Parts have the structure of the observation space. Those of the whole observation are cut
+    out of the vector when they are looked up; iteration does not show them. Unknown keys raise
+    UsageError.
     """
 
     def __init__(self, items: Mapping[Any, Any], parts: Parts = None):

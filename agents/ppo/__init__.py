@@ -1,4 +1,11 @@
-"""Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347)."""
+"""Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347).
+
+ppo          acting, and an update for each rollout
+batch        from a rollout to a batch: log-probabilities, values, advantages, targets
+update       epochs of minibatches, to the gradients
+loss         the loss of a minibatch; its terms are in objectives
+kl_limits    stops of updates by the KL divergence
+"""
 
 from typing import TYPE_CHECKING
 

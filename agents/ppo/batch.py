@@ -26,21 +26,23 @@ Tensors = dict[str, tf.Tensor]
 class Batch(NamedTuple):
     """Single steps, or sequences of L steps for recurrent networks.
 
-    Shapes are those of a minibatch of M steps. For sequences, read [N, L] for [M].
+    Shapes are those of a minibatch of M steps; for recurrent networks it has N sequences of L
+    steps, [N, L] in place of [M].
 
     Attributes:
       advantage: float32 [M].
       is_first: bool [N, L], whether a step is the first of an episode; () for single steps.
       inputs: Normalized network inputs [M, ...].
       old_log_prob: float32 [M], log-probabilities of the samples under the policy that acted.
-      old_parameters: Parameters of the policy's distributions before the update, [M, size] each.
+      old_parameters: Parameters of the distributions of the policy that acted, [M, size] each.
       sample: Structure [M, ...], the samples of the policy that acted.
       states: Recurrent state before each sequence, [N, U]; empty for single steps.
       target: float32 [M], normalized value targets.
       value: float32 [M], normalized values before the update.
       valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
         means nothing. () if all have one, see `Step.restarted`.
-      start_log_prob: float32 [M], log-probabilities of the samples before the update, of `inputs`.
+      start_log_prob: float32 [M], log-probabilities of the samples under the policy before the
+        update, which sees the same `inputs` as the updated one.
         `old_log_prob` is of inputs with the normalizer's statistics of acting time. () without a
         setting that needs it, see `limits_kl`.
     """
@@ -113,7 +115,7 @@ class RolloutProcessor:
         final_inputs, last_inputs = convert(rollout.final_observ), convert(last_observ)
         done, restarted = rollout.done, rollout.restarted  # [T, B]
         valid = ~restarted if is_mask(restarted) else ()  # [T, B]
-        # Recurrent states before the rollout are known, so that no step needs a reset at its start.
+        # Not of step 0: the state before the rollout was reset where its episode began.
         is_first = tf.concat([tf.zeros_like(done[:1]), done[:-1]], axis=0)  # [T, B]
 
         # The policy acted with the statistics of that time; the update uses the new ones (as Brax).
@@ -125,7 +127,7 @@ class RolloutProcessor:
         inputs = policy.normalize(observed)  # [T, B, ...]
 
         start_states = {**tf.nest.map_structure(self._own, self.value_states), **states}  # [B, U]
-        reward = self._reward_normalizer.normalize(
+        reward = self._reward_normalizer.update_and_normalize(
             rollout.reward, done, valid, self._reducer
         )  # [T, B]
 
@@ -147,7 +149,9 @@ class RolloutProcessor:
                 value, final_value, last_value, rollout.terminated, rollout.truncated
             )  # [T, B]
             cut = done  # [T, B]
-            if is_mask(restarted):  # Also before such steps, whose V(observ) is the bootstrap.
+            if is_mask(
+                restarted
+            ):  # It has no reward: the step before it is the last one of its advantages.
                 cut |= tf.concat([restarted[1:], tf.zeros_like(restarted[:1])], axis=0)
             decay = config.discount, config.gae_lambda
             advantage = generalized_advantages(reward, value, next_value, cut, *decay)
@@ -234,12 +238,15 @@ class RolloutProcessor:
         if not self._network.convolves:
             return tf.reshape(self._values(inputs, states), truncated.shape)
         # And one: TensorFlow's convolutions in sequence fail without any image.
-        cut = tf.where(tf.reshape(truncated, [-1]) | (tf.range(tf.size(truncated)) == 0))  # [K, 1]
+        truncated_rows = tf.where(
+            tf.reshape(truncated, [-1]) | (tf.range(tf.size(truncated)) == 0)
+        )  # [N, 1]
         inputs, states = tf.nest.map_structure(
-            lambda leaf: tf.gather_nd(leaf, cut), (inputs, states)
-        )  # [K, ...]
+            lambda leaf: tf.gather_nd(leaf, truncated_rows), (inputs, states)
+        )  # [N, ...]
         zeros = tf.zeros([truncated.shape.num_elements()])
-        values = tf.tensor_scatter_nd_update(zeros, cut, self._values(inputs, states))  # [T * B]
+        values = self._values(inputs, states)  # [N]
+        values = tf.tensor_scatter_nd_update(zeros, truncated_rows, values)  # [T * B]
         return tf.reshape(values, truncated.shape)
 
     def _arrays(self, observed: NetworkInputs, steps: Batch, others: Tensors) -> Tensors:

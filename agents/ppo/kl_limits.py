@@ -16,11 +16,11 @@ ApplyGradients = Callable[[], tf.Tensor]
 
 
 class KLStop:
-    """Stops an update whose policy has moved too far from the policy that acted.
+    """Stops an update whose policy has moved too far from the policy before it, on equal inputs.
 
     After `minibatch` it stops at the first minibatch whose KL divergence exceeds the threshold,
     without applying it, as Stable-Baselines3 does for `target_kl`, with a threshold of 1.5 times
-    that. After `epoch` it stops behind an epoch whose mean divergence exceeds it. CleanRL's
+    that. After `epoch` it stops at the end of an epoch whose mean divergence exceeds it. CleanRL's
     `target_kl` considers the last minibatch only: an estimate so noisy that many updates stop too
     early.
     """

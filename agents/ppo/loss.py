@@ -9,7 +9,7 @@ import tensorflow as tf
 from agents.distributions.distribution import Distribution
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import standardize
-from agents.learning.schedules import Constant, make_schedule
+from agents.learning.schedules import Schedule, make_schedule
 from agents.policies.actor_critic import ActorCritic
 from agents.ppo import objectives
 from agents.ppo.batch import Batch
@@ -46,7 +46,7 @@ class Loss:
         if config.objective != "clip":
             self._kl_penalty = tf.Variable(config.kl_init_penalty, trainable=False)
         if config.objective == "kl":
-            self._clip_ratio = Constant(math.inf)
+            self._clip_ratio = Schedule(math.inf)
 
     def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
         """The advantages of all minibatches, standardized if the configuration says so.

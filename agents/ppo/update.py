@@ -63,7 +63,7 @@ class Update:
           minibatch_size: Elements of a minibatch, M; must divide the batch.
           kl_stop: Stops updates early; by default never.
           reducer: Combines gradients and KL divergences of several learners.
-          compiles: Whether to compile the programs between reductions that do not compile.
+          compiles: Whether to compile what lies between reductions, where these do not compile.
           reduces_weights: Whether learners average weights and the optimizers' moments once an
             epoch, instead of the gradients of every minibatch (McMahan et al., 2017, arXiv
             1602.05629).
@@ -90,9 +90,9 @@ class Update:
           clipping; and the last minibatch's gradients by name.
         """
         minibatches = self.shuffle(tf.nest.flatten(batch)[0].shape[0])  # [epochs * N / M, M]
-        # Of all minibatches at once, as several learners have to agree on their moments.
+        # Of all minibatches at once: one reduction of moments over learners instead of one for each.
         advantages = None if recompute else self._loss.advantages(batch, minibatches)
-        # Epochs are one loop, unless something happens between them.
+        # One loop, unless advantages are estimated or weights averaged between epochs.
         num_loops = self._epochs if recompute or self._reduces_weights else 1
 
         def part(rows: tf.Tensor, loop: tf.Tensor) -> tf.Tensor:
@@ -111,7 +111,7 @@ class Update:
                 else part(advantages, loop)
             )  # [minibatches, M, ...]
             start = before._replace(index=tf.constant(0))
-            end, gradients = self._train(current, elements, advantage, progress, start)
+            end, gradients = self._run_minibatches(current, elements, advantage, progress, start)
             if self._reduces_weights:
                 self._average_weights()
             return loop + 1, end._replace(index=before.index + end.index), gradients
@@ -136,7 +136,8 @@ class Update:
     def shuffle(self, num_elements: int) -> tf.Tensor:
         """Indices [epochs * N / M, M] into N elements; each epoch is a permutation.
 
-        Numbers are drawn for all learners, so that the next ones do not depend on how many there are.
+        Each learner shuffles its own elements. Numbers are drawn for all learners, so that later ones
+        do not depend on how many there are.
         """
         num_keys = num_elements * self._reducer.num_learners
         keys = self._generator.uniform([self._epochs, num_keys])
@@ -182,7 +183,7 @@ class Update:
             variables |= optimizer.variables()
         return variables
 
-    def _train(
+    def _run_minibatches(
         self,
         batch: Batch,
         minibatches: tf.Tensor,
@@ -263,7 +264,7 @@ class Update:
         compute: Callable[[tf.Tensor], tuple[Tensors, Tensors]],
         apply: Callable[[Position, Tensors, tf.Tensor, Tensors], Position],
     ) -> tuple[Position, Tensors]:
-        """Does the same with a compiled program between two reductions.
+        """Like `all_minibatches`, but compiles what lies between two reductions.
 
         It applies the gradients of a minibatch and computes the gradients of the next one: calling a
         compiled program takes as long as a minibatch of a small network.
@@ -280,7 +281,7 @@ class Update:
             *gradients, approx_kl = unpack(packed, [*shapes.values(), tf.TensorShape([])])
             by_name = dict(zip(shapes, gradients, strict=True))
             position = apply(position, by_name, approx_kl, metrics)
-            # After the last one, for nothing.
+            # After the last minibatch, the result is not used.
             return position, *compute_packed(tf.minimum(position.index, num_minibatches - 1))
 
         compute_packed = tf.function(compute_packed, jit_compile=True, autograph=False)

@@ -147,8 +147,8 @@ def _assign(
       file: The checkpoint.
       content: Its arrays.
       variables: By name.
-      are_all: Whether other arrays are refused; if not, others of the same groups, such as
-        `network/policy`, are refused all the same.
+      are_all: Whether all other arrays are refused, or only those of the same groups, such as
+        `network/policy`.
     """
     missing = [name for name in variables if name not in content.names]
     groups = {_group(name) for name in variables}

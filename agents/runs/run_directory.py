@@ -320,7 +320,8 @@ class RunDirectory:
         """Finds a checkpoint and verifies it; a resumed run takes the last one.
 
         Args:
-          which: `last`, `averaged` (it is in the last), `best`, or the step of one of those kept.
+          which: `last`, `averaged` (it is in the last), `best` (of the highest mean return in an
+            evaluation; averaged weights do not take part), or the step of one of those kept.
 
         Returns:
           The path of its file without the suffix; the name ends with `-<step>`.

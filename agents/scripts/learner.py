@@ -226,14 +226,14 @@ def _learn(task: dict[str, Any]) -> None:
         else:
             _follow(task, config, reducer)
     except LearnerLostError as error:
-        _report_loss(error)
+        _report_lost(error)
         raise SystemExit(LEARNER_LOST) from None
     except (KeyboardInterrupt, NonFiniteError, UsageError) as error:
         if not task["is_quiet"]:
             raise
         # The chief says the same, or the launcher does.
         host = cluster.host(cluster.rank)
-        _report_loss(LearnerLostError(cluster.rank, host, f"failed: {first_line(error)}"))
+        _report_lost(LearnerLostError(cluster.rank, host, f"failed: {first_line(error)}"))
         raise SystemExit(exit_code(error)) from None
 
 
@@ -277,6 +277,6 @@ def make_reducer(cluster: Cluster, config: Config) -> TeamReducer:
     return CollectiveReducer(cluster, config)
 
 
-def _report_loss(error: LearnerLostError) -> None:
+def _report_lost(error: LearnerLostError) -> None:
     """Tells the launcher, who prints what has happened, once, and may know more."""
     report(json.dumps([error.rank, error.host, error.cause]))

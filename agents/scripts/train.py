@@ -42,7 +42,7 @@ from agents.settings.reports import command_line, interpreter, report_error, run
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
-from agents.workers.spawner import keeping_home
+from agents.workers.spawner import pinned_working_directory
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -63,7 +63,7 @@ class TrainOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    settings: ClassVar[type[BaseModel]] = Config  # Its fields are options, too.
+    settings: ClassVar[type[BaseModel]] = Config  # All of its fields are options of the command.
 
     logdir: str = Field(
         "logdir",
@@ -138,7 +138,7 @@ def train(
     reducer: TeamReducer | None = None,
     **unknown: NoReturn,
 ) -> Generator[EvaluationScore, None, None]:
-    """Trains an agent, or resumes a run that has checkpoints, while its scores are iterated over.
+    """Returns a generator: iterating over it trains, and yields the score of each evaluation.
 
     ```python
     for score in agents.train(agents.load_config("pendulum"), logdir="logdir"):
@@ -216,7 +216,9 @@ def _training(
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
             backend, spec = look_up(config, run, warns=reducer is None or reducer.rank == 0)
-            stack.enter_context(keeping_home())  # The modules of settings are found by now.
+            stack.enter_context(
+                pinned_working_directory()
+            )  # The modules of settings are found by now.
             make = functools.partial(backend.make, spec)
             num_envs = config.num_envs // (reducer.num_learners if reducer else 1)
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)

@@ -449,14 +449,17 @@ class Config(BaseModel):
 
     on_nonfinite: Literal["error", "skip"] = Field(
         "error",
-        description="What follows from a NaN or an infinity in a rollout or an update: error stops "
-        "the run; skip drops the update, and counts it as perf/skipped_updates.",
+        description="What follows from a NaN or an infinity in a loss, a gradient, or an environment in "
+        "TensorFlow: error stops the run; skip drops the update, and counts it as "
+        "perf/skipped_updates. Other environments that return one have failed, see env_restarts.",
     )
 
     # Reproducibility and resources.
     seed: Seed = Field(0, description="Seed of all random numbers; equal seeds give equal runs.")
     step_timeout: Seconds = Field(
-        60.0, description="Seconds that an environment may take for a step before the run fails."
+        60.0,
+        description="Seconds that a worker process may take for a step of its environments before they count "
+        "as failed.",
     )
     start_timeout: Seconds = Field(
         120.0,

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from agents import stop_signals
 from agents.errors import UsageError
 from agents.settings import current_folder
+from agents.settings.config import ENTRY_POINTS
 from agents.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 
 # Settings that name a built-in part, or a function as `my_module:my_function`.
-ENTRY_POINTS = ("algorithm", "network", "policy")
-
 # All settings that may name modules.
 MODULES = (*ENTRY_POINTS, "env", "env_wrappers", "train_wrappers")
 
@@ -44,13 +43,13 @@ def import_module(module: str, place: str) -> ModuleType:
       UsageError: It was not found, is refused, or its import failed. The message has at most three
         lines.
     """
-    is_runs = any(isinstance(finder, _RefusingFinder) for finder in sys.meta_path)
-    is_hidden = is_runs and not current_folder.is_named(module)
+    named_by_run = any(isinstance(finder, _RefusingFinder) for finder in sys.meta_path)
+    is_hidden = named_by_run and not current_folder.is_named(module)
     try:
         with current_folder.hidden(is_hidden):
             home = _import(module, searches=not is_hidden)
         _check_imported(module)
-        if not is_runs and current_folder.contains(module):
+        if not named_by_run and current_folder.contains(module):
             current_folder.remember(module)
         return home
     except RefusedModuleError as error:

@@ -95,7 +95,7 @@ def report_error(error: BaseException, *hints: str) -> int:
       *hints: Lines that follow.
 
     Returns:
-      The exit code of the command: 2 for a `UsageError`, 130 or 143 for an interrupt, 75 for
+      The exit code of the command: 2 for a `UsageError`, 128 + the number of a signal, 75 for
       a `LearnerLostError`, else 1.
     """
     if isinstance(error, KeyboardInterrupt):

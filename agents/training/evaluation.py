@@ -97,7 +97,9 @@ class Evaluation:
         self._actor = PolicyActor(policy, envs.num_envs)
         self._graph_calls = GraphCalls(policy.network.convolves)
         self._simulate = tf.function(
-            self._simulate_steps, autograph=False, jit_compile=envs.compiles
+            self._simulate_steps,
+            autograph=False,
+            jit_compile=envs.compiles and not policy.network.convolves,
         )
 
     def run(self, progress: Progress = ignore_progress) -> Scores:
@@ -274,7 +276,7 @@ class EvaluationScore(float):
 
     Attributes:
       step: Environment steps that were learned from before.
-      is_best: Whether no evaluation of the run had a higher mean return before.
+      is_best: Whether its mean return is above those of all evaluations of the run before.
       scalars: All scalars of the evaluation, by tag, such as "eval/return_std".
       run: The run's folder; a temporary one if the run is not kept.
     """

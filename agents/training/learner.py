@@ -20,8 +20,8 @@ from agents.policies.policy import Policy
 from agents.runs.training_statistics import EpisodeStatistics, TimeShares
 from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.training.algorithms import AlgorithmFactory
 from agents.training.evaluation import Evaluations
+from agents.training.find_algorithm import AlgorithmFactory
 from agents.training.finite_updates import FiniteUpdates
 from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
@@ -51,7 +51,7 @@ class Iteration(NamedTuple):
 
 
 class Learner:
-    """A training run, apart from its files.
+    """Trains one algorithm: collects rollouts, learns from them, evaluates; writes no files.
 
     Attributes:
       evaluations: Evaluations of its policy.
@@ -92,15 +92,17 @@ class Learner:
             self._algorithm, config.num_envs, skips=config.on_nonfinite == "skip"
         )
         self._num_restarts = 0  # Since this process started.
-        # One program, in which nothing is told apart, unless learners communicate in it.
-        self._is_one_program = self._envs.compiles and reducer.compiles
+        # Collecting and learning are one XLA program where all of it compiles. Convolutions do not: XLA's
+        # take 40 times as long in a loop.
+        collects_compiled = self._envs.compiles and not policy.network.convolves
+        self._is_one_program = collects_compiled and reducer.compiles
         self._graph_call = tf.function(
             self._collect_and_learn, autograph=False, jit_compile=self._is_one_program
         )
         self._collect = tf.function(
             lambda: simulate(self._envs, self._algorithm, config.rollout_length),
             autograph=False,
-            jit_compile=self._envs.compiles,
+            jit_compile=collects_compiled,
         )
         self._step_before = self.step
         self._acting_state: dict[str, np.ndarray] = {}  # Before the iteration.

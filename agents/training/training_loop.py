@@ -24,9 +24,9 @@ from agents.runs.metrics import Metrics, Tracker
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.settings.reports import say, version
-from agents.training.algorithms import find_algorithm
 from agents.training.console import Console
 from agents.training.evaluation import EvaluationScore
+from agents.training.find_algorithm import find_algorithm
 from agents.training.learner import Learner
 from agents.training.training_recorder import TrainingRecorder
 from agents.types import VectorEnv
@@ -223,12 +223,13 @@ def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -
 
 
 class FinalCheckpoint:
-    """A context that saves the last finished iteration when training is stopped in it.
+    """On a stop inside this context: undoes the unfinished rollout and saves a checkpoint.
 
-    It saves before anything is closed, which may take seconds.
+    It saves before anything is closed, which may take seconds. Failures save nothing.
 
     Attributes:
-      saved_step: Step of the last scheduled checkpoint, which is never replaced; None before.
+      saved_step: Step whose scheduled checkpoint is on the disk, where no other one is saved; None
+        before the first.
     """
 
     def __init__(self, learner: Learner, checkpoints: Checkpoints, saved_step: int | None):
@@ -237,7 +238,7 @@ class FinalCheckpoint:
 
     @contextlib.contextmanager
     def section(self) -> Iterator[None]:
-        """A section of graph calls, see `stop_signals.graph_call`.
+        """A section of graph calls; afterwards the run's folder must be in place.
 
         Raises:
           RunLostError: The run's folder is not in place at the end, so that nothing can be logged.

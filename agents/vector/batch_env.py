@@ -83,8 +83,8 @@ class BatchEnv(VectorEnv):
           envs: Gymnasium environments, or processes with one or several of them each.
           blocking: Whether to step one after another. Required for environments in this process.
           info_keys: Keys of numbers in the environments' infos to return in every step.
-          restart_limit: Number of failures within the window after which environments are
-            restarted. One more raises the first of them.
+          restart_limit: Number of failures within the window that restarts answer. One failure more
+            raises the error of the first.
           restart_window: In seconds.
           wait_for: Fraction of the processes under way that each turn of `agents.simulate` waits
             for; `step` always waits for all.

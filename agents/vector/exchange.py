@@ -98,8 +98,7 @@ class Exchange:
     def end(self) -> tuple[RowInfos, list[HostFailure]]:
         """Receives the reply of each host, even after failures.
 
-        Otherwise the reply of another host would be left unread. However many hosts do not reply,
-        they fail together, a deadline after the start of the request.
+        No reply is left for the next request to read. All hosts share one deadline.
 
         Returns:
           The infos of rows that have any, and the failures.

@@ -102,7 +102,7 @@ class Restarter:
         self._num_episodes[stepped] += (arrays.terminated | arrays.truncated)[stepped]
 
     def restart(self, failures: Sequence[HostFailure]) -> dict[int, Info]:
-        """Restarts the environments of failures, and of failures while they restart.
+        """Restarts environments that failed, again if they fail in the restart.
 
         Returns:
           The infos of the environments that were restarted, by row.
@@ -112,19 +112,19 @@ class Restarter:
             first of them.
         """
         infos: dict[int, Info] = {}
-        processes_died = False
+        processes_lost = False
         while failures:
             for failure in failures:
                 self._count(failure)
                 for row in failed_rows(failure):
                     self._arrays.seed[row] = self._seed_of(row)
-            dead = [failure for failure in failures if not _is_alive(failure)]
-            again = self._start_processes(dead, infos)
-            processes_died |= bool(dead)
-            for failure in filter(_is_alive, failures):
+            lost = [failure for failure in failures if not _can_restart_them(failure)]
+            again = self._start_processes(lost, infos)
+            processes_lost |= bool(lost)
+            for failure in filter(_can_restart_them, failures):
                 again += self._construct(failure, infos)
             failures = again
-        if processes_died:
+        if processes_lost:
             self._spare.prepare()  # Not before: its start would slow down the restarts.
         return infos
 
@@ -140,7 +140,7 @@ class Restarter:
                 infos.update(_by_row(failure.host.ask("restart", row - failure.host.rows.start)))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))
-                if not _is_alive(again[-1]):
+                if not _can_restart_them(again[-1]):
                     break  # All environments of the process have failed now.
         return again
 
@@ -218,15 +218,15 @@ class Restarter:
 def failed_rows(failure: HostFailure) -> list[int]:
     """Returns the rows of the environments that have failed: all of a process that is gone."""
     error = failure.error
-    if _is_alive(failure):
+    if _can_restart_them(failure):
         return sorted(
             {one.env_index for one in (error, *error.others) if one.env_index is not None}
         )
     return list(failure.host.rows)
 
 
-def _is_alive(failure: HostFailure) -> bool:
-    """Returns whether single environments failed, which their process can restart."""
+def _can_restart_them(failure: HostFailure) -> bool:
+    """Returns whether the process still answers, so that it can restart its failed environments."""
     host, error = failure.host, failure.error
     if isinstance(host, WorkerHost) and host.closed:
         return False  # Its constructors failed.

@@ -136,8 +136,8 @@ class WorkerHost:
       rows: Rows of its environments in the batch, a part of [0, B).
       worker: The process, also after it has ended.
       closed: Whether the process was ended.
-      has_failed: Whether constructors failed, or the last request was not replied to in time. The
-        environments of the batch that are in the middle of something are not waited for then.
+      has_failed: Whether constructors failed, or the last request was not replied to in time. If
+        so, closing the batch does not wait for environments that are still stepping.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Bytes. TensorFlow uses arrays with this alignment without copying them.
 ALIGNMENT = 64
 
-# Bytes allocated at once for results: finding an aligned address takes as long as copying them.
+# Bytes allocated at once for results: an aligned allocation costs as much as copying a step.
 CHUNK = 1 << 14
 
 

@@ -166,8 +166,8 @@ class WorkerProcess:
 
 
 @contextlib.contextmanager
-def keeping_home() -> Iterator[None]:
-    """Context in which workers start in the working directory of its start.
+def pinned_working_directory() -> Iterator[None]:
+    """Context whose workers start in the working directory that was current when it began.
 
     Environments in this process may change to another one before more workers are started.
     """

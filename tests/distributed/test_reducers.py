@@ -251,7 +251,7 @@ FAILED = "Error reported from /job:worker/task:2: a learner has failed: no simul
 def test_errors_of_collective_operations_name_a_learner(kind, message, rank, cause):
     with (
         pytest.raises(LearnerLostError if cause else kind) as raised,
-        Alone(1, 3)._raising_losses(),
+        Alone(1, 3)._raising_lost(),
     ):
         raise kind(None, None, message)
     if cause:

@@ -15,7 +15,7 @@ from agents.graph.backend import make_backend
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.scripts.train import main
 from agents.settings.config_file import load_config
-from agents.training.algorithms import find_algorithm
+from agents.training.find_algorithm import find_algorithm
 from agents.training.learner import Learner
 from tests.distributed.learners import ROOT, free_addresses, run_together
 from tests.fingerprint import fingerprint

@@ -116,7 +116,7 @@ def test_rewards_are_divided_by_the_deviation_of_returns(num_envs, lengths, disc
         done = random.random((length, num_envs)) < 0.3
         rollout, start = loop_returns(reward.astype(np.float64), done, start, discount)
         returns.extend(rollout)
-        normalized = normalizer.normalize(tf.constant(reward), tf.constant(done))
+        normalized = normalizer.update_and_normalize(tf.constant(reward), tf.constant(done))
         expected = np.clip(reward / np.sqrt(np.var(returns) + 1e-8), -3, 3)
         np.testing.assert_allclose(normalized, expected, rtol=2e-3, atol=1e-4)
     normalizer.reset_episode_state()
@@ -149,7 +149,9 @@ def test_disabled_normalizers_change_nothing_and_have_no_state():
     observ.update(numbers)
     value.update(numbers)
     np.testing.assert_array_equal(observ.normalize(numbers), numbers)
-    np.testing.assert_array_equal(reward.normalize(numbers, tf.zeros([2, 1], tf.bool)), numbers)
+    np.testing.assert_array_equal(
+        reward.update_and_normalize(numbers, tf.zeros([2, 1], tf.bool)), numbers
+    )
     np.testing.assert_array_equal(value.normalize(numbers), numbers)
     np.testing.assert_array_equal(value.denormalize(numbers), numbers)
     for normalizer in (observ, reward, value):
@@ -180,7 +182,9 @@ def test_normalizers_of_two_learners_equal_those_of_one():
         values.update(tf.constant(10 * reward[:, rows]), **reducer)
         results = [
             observ.normalize(tf.constant(features[:, rows])),
-            rewards.normalize(tf.constant(reward[:, rows]), tf.constant(done[:, rows]), **reducer),
+            rewards.update_and_normalize(
+                tf.constant(reward[:, rows]), tf.constant(done[:, rows]), **reducer
+            ),
             values.normalize(tf.constant(reward[:, rows])),
         ]
         return results, (observ, rewards, values)

@@ -253,3 +253,12 @@ def test_averaged_weights_are_evaluated_too():
     kernel = "network/policy/output/kernel"
     assert np.abs(weights[kernel] - weights[f"averaged/{kernel}"]).max() > 0
     assert int(weights["averaged/count"]) == 3
+
+
+def test_images_of_environments_in_tensorflow_are_not_compiled():
+    """XLA's convolutions in a loop take many times as long as TensorFlow's."""
+    learner = make_learner(make_image_tensor_env, network="impala", layers=(4,))
+    with executed() as names:
+        learner.iterate()
+    assert not any("Xla" in name for name in names)
+    assert {"time/acting", "time/learning"} <= learner.report().keys()  # A program has no parts.

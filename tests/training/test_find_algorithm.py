@@ -8,7 +8,7 @@ from agents.ppo import PPO
 from agents.settings.config import ALGORITHMS
 from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
-from agents.training.algorithms import find_algorithm
+from agents.training.find_algorithm import find_algorithm
 from tests.tensor_toys import LearnerGroup, RandomTensorEnv
 
 MY_ALGORITHMS = """
