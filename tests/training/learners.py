@@ -29,9 +29,11 @@ def make_random_env(observation_space=BIKE, action_space=TWO_CHOICES):
     return RandomEnv(observation_space, action_space, durations=(5, 5), ending="truncated")
 
 
-def make_tensor_env(**kwargs):
+def make_tensor_env(observation_space=BIKE, **kwargs):
     """The same in TensorFlow, where the learner's environments have a time limit."""
-    return RandomTensorEnv((9, 9), observation_space=BIKE, action_space=TWO_CHOICES, **kwargs)
+    return RandomTensorEnv(
+        (9, 9), observation_space=observation_space, action_space=TWO_CHOICES, **kwargs
+    )
 
 
 def make_learner(make_env, **overrides):
