@@ -12,14 +12,17 @@ import numpy as np
 
 from agents.errors import NonFiniteError, UsageError
 from agents.runs.checkpoint_files import (
+    KEPT,
     CheckpointFile,
     Content,
     DamagedError,
     find_files,
     newest_intact,
     read,
+    read_record,
     write,
 )
+from agents.runs.replay_files import ReplayFiles, SavedReplay
 from agents.types import PlainData
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ class Checkpoints:
 
     They are named after their environment step. Earlier ones are spread over the training. They
     hold variables by name, and nothing that could be executed when they are loaded. Several threads
-    may save.
+    may save. The rows of a replay are in files of their own, which the last ones name.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Checkpoints:
         variables: dict[str, tf.Variable],
         record: Mapping[str, PlainData] | None = None,
         check_in_place: Callable[[], None] = lambda: None,
+        replay: SavedReplay | None = None,
     ):
         """Initializes the checkpoints; neither reads nor writes files.
 
@@ -48,8 +52,10 @@ class Checkpoints:
           variables: All variables of the run, by name.
           record: Settings and spaces in the checkpoints, see `newest_record`.
           check_in_place: Called before each save, see `RunDirectory.check_in_place`.
+          replay: Saved in files of its own, but not with the best checkpoint.
         """
-        self._folder, self._variables, self._record = folder, variables, record
+        self._folder, self._variables, self._record = folder, variables, dict(record or {})
+        self._replay = ReplayFiles(folder, replay) if replay else None
         self.check_in_place = check_in_place
         self._lock = threading.Lock()
 
@@ -78,7 +84,10 @@ class Checkpoints:
                         "no checkpoint is saved."
                     )
             try:
-                write(self._folder, step, arrays, best, self._record)
+                record = self._record
+                if self._replay and not best:
+                    record = {**record, "replay": self._replay.save()}
+                write(self._folder, step, arrays, best, record)
             except OSError as error:
                 warnings.warn(
                     f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
@@ -86,6 +95,10 @@ class Checkpoints:
                     stacklevel=2,
                 )
                 return False
+            if self._replay and not best:
+                kept = [file for file in find_files(self._folder) if not file.is_best][:KEPT]
+                records = (read_record(file) for file in kept)
+                self._replay.remove_others([one for record in records for one in _entries(record)])
         return True
 
     def load(self, required: bool = False) -> bool:
@@ -102,15 +115,30 @@ class Checkpoints:
         Raises:
           UsageError: It does not fit the variables, or none is intact.
         """
-        found = newest_intact(self._folder, _sizes(self._variables))
+        found = newest_intact(self._folder, _sizes(self._variables), self._check_replay)
         if found:
             _assign(*found, self._variables, are_all=True)
+            if self._replay:
+                self._replay.load(_entries(read_record(found[0])))
         elif required or find_files(self._folder):
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
                 "to do that, start a new run, without --timestamp"
             )
         return bool(found)
+
+    def _check_replay(self, file: CheckpointFile) -> None:
+        """Raises DamagedError if the files of a checkpoint's replay are not as they were written."""
+        if self._replay:
+            entries = _entries(read_record(file))
+            if not entries:
+                raise DamagedError("it has no replay")
+            self._replay.check(entries)
+
+
+def _entries(record: Mapping[str, PlainData]) -> list[Mapping[str, PlainData]]:
+    """Returns what a checkpoint records of the replay's files."""
+    return list(record.get("replay", []))
 
 
 def restore(path: Path, variables: dict[str, tf.Variable]) -> None:

@@ -16,7 +16,7 @@ import re
 import sys
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -170,6 +170,11 @@ def encode(
     return data + hashlib.sha256(data).hexdigest().encode()
 
 
+def digest_of(data: bytes) -> str:
+    """Returns the checksum at the end of a file's content, see `encode`."""
+    return data[-_DIGEST_BYTES:].decode()
+
+
 def _npy(array: np.ndarray) -> bytes:
     data = io.BytesIO()
     np.lib.format.write_array(data, array, version=(1, 0), allow_pickle=False)
@@ -206,16 +211,25 @@ def newest_record(folder: Path) -> dict[str, PlainData]:
     Nothing else of the file is verified, which may be large.
     """
     for file in find_files(folder)[:MAX_RECORDS]:
-        with contextlib.suppress(Exception):  # As in `read`.
-            with _opened(file) as opened, _archive(opened) as archive:
-                member = archive.getinfo(_RECORD)
-                if member.file_size <= _MAX_RECORD_BYTES:
-                    return dict(json.loads(_read_member(archive, member)))
+        if record := read_record(file):
+            return record
+    return {}
+
+
+def read_record(file: CheckpointFile) -> dict[str, PlainData]:
+    """Returns the record in a checkpoint; empty if it can't be read. The file is not verified."""
+    with contextlib.suppress(Exception):  # As in `read`.
+        with _opened(file) as opened, _archive(opened) as archive:
+            member = archive.getinfo(_RECORD)
+            if member.file_size <= _MAX_RECORD_BYTES:
+                return dict(json.loads(_read_member(archive, member)))
     return {}
 
 
 def newest_intact(
-    folder: Path, sizes: Mapping[str, int] | None = None
+    folder: Path,
+    sizes: Mapping[str, int] | None = None,
+    check: Callable[[CheckpointFile], None] = lambda _: None,
 ) -> tuple[CheckpointFile, Content] | None:
     """Returns the last intact checkpoint, or else the best, and its content; None without any.
 
@@ -224,11 +238,13 @@ def newest_intact(
     Args:
       folder: The folder of checkpoints.
       sizes: See `read`.
+      check: Raises DamagedError for a checkpoint of which other files are damaged.
     """
     skipped = []
     for file in find_files(folder):
         try:
             content = read(file, sizes)
+            check(file)
         except DamagedError as error:
             skipped.append(f"{file.name} ({error})")
             continue

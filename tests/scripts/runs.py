@@ -39,7 +39,7 @@ def hashes(run):
     """Fingerprints of all variables, one a checkpoint."""
     return {
         path.relative_to(run.checkpoints).as_posix(): fingerprint(arrays_of(path))
-        for path in run.checkpoints.glob("**/step-*.npz")
+        for path in [*run.checkpoints.glob("step-*.npz"), *run.checkpoints.glob("best/step-*.npz")]
     }
 
 

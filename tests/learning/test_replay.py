@@ -1,0 +1,194 @@
+"""The replay against plain lists of steps."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.errors import UsageError
+from agents.learning.replay import Replay, Rows, check_memory
+
+DISCOUNT = 0.9
+END, TERMINATED, INVALID = 1, 2, 3
+
+
+def pairs(numbers):
+    """Observations of uint8 for numbers [...]."""
+    return {"x": tf.constant(np.stack([numbers % 256, numbers // 256], -1), tf.uint8)}
+
+
+class PlainReplay:
+    """Episodes as lists of (observation, action, reward, kind) for each environment."""
+
+    def __init__(self, num_envs):
+        self.rows = [[] for _ in range(num_envs)]  # (observ, action, reward, starts, terminates)
+        self.current = [None] * num_envs
+
+    def add(self, env, observ, action, reward, kind, next_observ, after):
+        self.rows[env].append((observ, action, reward, kind != INVALID, kind == TERMINATED))
+        if kind in (END, TERMINATED):
+            self.rows[env].append((next_observ, None, None, False, False))
+        self.current[env] = after
+
+    def cut(self):
+        for rows, current in zip(self.rows, self.current, strict=True):
+            rows.append((current, None, None, False, False))
+
+    def transition(self, env, index, n):
+        """Reward, observation after, and discount, of up to n steps from row `index`."""
+        reward, factor = 0.0, 1.0
+        rows = [*self.rows[env], (self.current[env], None, None, False, False)]
+        for step in range(index, index + n):
+            _, _, own, starts, terminates = rows[step]
+            if not starts:
+                return reward, rows[step][0], factor
+            reward += factor * own
+            factor *= DISCOUNT
+            if terminates:
+                return reward, rows[step + 1][0], 0.0
+        return reward, rows[index + n][0], factor
+
+
+@st.composite
+def histories(draw):
+    """Rollouts of kinds [T, B] of steps, between which episodes may be cut."""
+    num_envs, steps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    kinds = st.sampled_from([0, 0, 0, END, TERMINATED, INVALID])
+    rollout = st.lists(
+        st.lists(kinds, min_size=num_envs, max_size=num_envs), min_size=steps, max_size=steps
+    )
+    return draw(st.lists(st.tuples(rollout, st.booleans()), min_size=1, max_size=8))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(histories(), st.integers(1, 4), st.integers(8, 40))
+def test_transitions_are_those_of_plain_lists(history, n, capacity):
+    num_envs, steps = len(history[0][0][0]), len(history[0][0])
+    capacity = max(capacity, 2 * steps) * num_envs
+    replay = Replay(capacity, {"x": tf.zeros([num_envs, 2], tf.uint8)}, action_size=1)
+    plain, number = PlainReplay(num_envs), 0
+    now = np.zeros(num_envs, int)
+    for kinds, cuts in history:
+        kinds = np.array(kinds)  # [T, B]
+        observ, after = np.zeros([2, steps, num_envs], int)
+        for step in range(steps):
+            for env in range(num_envs):
+                number += 1
+                observ[step, env] = now[env]
+                ends = kinds[step, env] in (END, TERMINATED)
+                after[step, env] = number
+                number += ends
+                now[env] = number
+                plain.add(
+                    env, observ[step, env], number, -number, kinds[step, env], after[step, env],
+                    now[env],
+                )  # fmt: skip
+        actions = [[row[1] for row in rows if row[1]][-steps:] for rows in plain.rows]
+        action = np.array(actions, np.float32).T  # [T, B]
+
+        replay.add(
+            pairs(observ),
+            tf.constant(action[..., None]),
+            tf.constant(-action),
+            tf.constant(kinds == TERMINATED),
+            tf.constant((kinds == END) | (kinds == TERMINATED) | (kinds == INVALID)),
+            pairs(after),
+            tf.constant(kinds != INVALID),
+            pairs(now),
+        )
+        if cuts:
+            replay.cut()
+            plain.cut()
+            number += 1
+            now[:] = number
+            plain.current = [None] * num_envs  # Written with the next rollout.
+    if cuts:
+        return  # No step is under way: the current row is not written yet.
+    starts = {
+        (env, index)
+        for env, rows in enumerate(plain.rows)
+        for index in range(max(len(rows) - replay.num_rows + 1, 0), len(rows))
+        if rows[index][3]
+    }
+    rows, valid = replay.draw(tf.random.Generator.from_seed(0), [100])
+    written = replay.written()
+    assert written.tolist() == [len(rows) for rows in plain.rows]
+    drawn = set()
+    found = tf.nest.map_structure(np.array, replay.transitions(rows, valid, DISCOUNT, n))
+    rows, valid = Rows(*(part.numpy() for part in rows)), valid.numpy()
+    for place in range(100):
+        if not valid[place]:
+            continue
+        env = int(rows.env[place])
+        # The latest row counted from the first one that has this place in the ring.
+        latest = int(written[env]) - 1
+        index = latest - (latest - int(rows.row[place])) % replay.num_rows
+        drawn.add((env, index))
+        observ, action, *_ = plain.rows[env][index]
+        reward, next_observ, factor = plain.transition(env, index, n)
+        seen, seen_next = (
+            leaf["x"][place] @ np.array([1, 256]) for leaf in (found.observ, found.next_observ)
+        )
+        assert seen == observ
+        assert int(found.action[place, 0]) == action
+        assert float(found.reward[place]) == pytest.approx(reward, rel=1e-5)
+        assert float(found.discount[place]) == pytest.approx(factor, rel=1e-5)
+        if factor:
+            assert seen_next == next_observ
+    assert drawn <= starts
+    if starts:
+        assert drawn
+
+
+def test_draws_are_uniform_over_steps():
+    replay = Replay(40, tf.zeros([2, 1]), action_size=1)
+    done = np.zeros([10, 2], bool)
+    done[::2] = True
+    zeros = tf.zeros([10, 2, 1])
+    for _ in range(3):
+        replay.add(zeros, zeros, zeros[..., 0], tf.constant(done), tf.constant(done), zeros,
+                   tf.ones([10, 2], tf.bool), zeros[0])  # fmt: skip
+    rows, valid = replay.draw(tf.random.Generator.from_seed(1), [20_000])
+    assert np.mean(valid) > 0.99
+    places = rows.row.numpy()[valid] * 2 + rows.env.numpy()[valid]
+    counts = np.bincount(places)
+    counts = counts[counts > 0]
+    assert 26 <= len(counts) <= 28  # Of 20 rows of each environment, a third are last observations.
+    expected = counts.sum() / len(counts)
+    assert np.all(np.abs(counts - expected) < 6 * np.sqrt(expected))
+
+
+def test_rows_come_back_from_arrays():
+    observ = {"image": tf.zeros([2, 3, 3, 1], tf.uint8), "x": tf.zeros([2, 2], tf.float64)}
+    random = np.random.default_rng(0)
+    one, other = (Replay(20, observ, action_size=3) for _ in range(2))
+    steps = {
+        "image": tf.constant(random.integers(0, 255, [7, 2, 3, 3, 1]), tf.uint8),
+        "x": tf.constant(random.normal(size=[7, 2, 2])),
+    }
+    flags = tf.constant(random.random([7, 2]) < 0.3)
+    for _ in range(3):
+        one.add(
+            steps, tf.random.normal([7, 2, 3]), tf.random.normal([7, 2]), flags, flags, steps,
+            tf.ones([7, 2], tf.bool), tf.nest.map_structure(lambda leaf: leaf[0], steps),
+        )  # fmt: skip
+    stop = one.written() + 1
+    start = np.maximum(stop - one.num_rows, 0)
+    other.write(start, stop, one.read(start, stop))
+    rows, valid = one.draw(tf.random.Generator.from_seed(0), [50])
+    same, _ = other.draw(tf.random.Generator.from_seed(0), [50])
+    left, right = (
+        tf.nest.flatten(replay.transitions(Rows(*place), valid, 0.9, 3))
+        for replay, place in ((one, rows), (other, same))
+    )
+    for first, second in zip(left, right, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_more_than_the_machine_has_is_refused():
+    image, action = spaces.Box(0, 255, (84, 84, 4), np.uint8), spaces.Box(-1, 1, (6,))
+    assert check_memory(1000, image, action) == 1000 * (84 * 84 * 4 + 4 * 6 + 5)
+    with pytest.raises(UsageError, match="replay_capacity: 1,000,000,000 steps take .* GB"):
+        check_memory(10**9, image, action)

@@ -1,0 +1,177 @@
+"""The replay in checkpoints: only new rows are written, and a damaged file is never loaded."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from agents.errors import UsageError
+from agents.learning.replay import Replay
+from agents.runs.checkpoint import Checkpoints
+from agents.runs.checkpoint_files import find_files
+
+NUM_ENVS, CAPACITY = 2, 40
+
+
+class Training:
+    """A replay and a counter, which are saved in a folder."""
+
+    def __init__(self, folder):
+        self.replay = Replay(CAPACITY, tf.zeros([NUM_ENVS, 3], tf.uint8), action_size=1)
+        self.step = tf.Variable(0, dtype=tf.int64)
+        folder.mkdir(exist_ok=True)
+        self.checkpoints = Checkpoints(folder, {"step": self.step}, {}, replay=self.replay)
+
+    def train(self, steps=5):
+        """Adds steps that are numbered from the first one on."""
+        first = int(self.step) + 1
+        numbers = np.arange(first, first + steps)[:, None] + np.zeros([1, NUM_ENVS])  # [T, B]
+        observ = tf.constant(np.repeat(numbers[..., None], 3, axis=-1), tf.uint8)
+        done = tf.constant(numbers % 4 == 0)
+        numbers = tf.constant(numbers, tf.float32)
+        valid = tf.ones(done.shape, tf.bool)
+        self.replay.add(
+            observ, numbers[..., None], numbers, done, done, observ + 100, valid, observ[-1] + 1
+        )
+        self.step.assign_add(steps)
+
+    def save(self, best=False):
+        return self.checkpoints.save(int(self.step), best=best)
+
+    def content(self):
+        """All rows in the ring, as arrays by name."""
+        stop = self.replay.written() + 1
+        return self.replay.read(np.maximum(stop - self.replay.num_rows, 0), stop)
+
+
+def assert_equal(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+
+
+def names(folder):
+    return sorted(os.listdir(folder / "replay"), key=lambda name: int(name[5:-4]))
+
+
+def test_a_replay_comes_back_after_each_checkpoint(tmp_path):
+    training = Training(tmp_path)
+    for count in range(12):  # The ring is full after five.
+        training.train(steps=1 + count % 5)
+        assert training.save()
+        assert training.save()  # Nothing is new.
+        resumed = Training(tmp_path)
+        assert resumed.checkpoints.load()
+        assert int(resumed.step) == int(training.step)
+        assert_equal(resumed.content(), training.content())
+        if count % 3 == 0:
+            resumed.replay.cut()
+            training = resumed  # Goes on from there.
+
+
+def test_only_new_rows_are_written_and_old_files_go(tmp_path):
+    training = Training(tmp_path)
+    training.train(steps=15)
+    training.save()
+    (first,) = names(tmp_path)
+    size = (tmp_path / "replay" / first).stat().st_size
+    before = (tmp_path / "replay" / first).stat().st_mtime_ns
+    training.train(steps=1)
+    training.save()
+    assert len(names(tmp_path)) == 2
+    assert (tmp_path / "replay" / names(tmp_path)[1]).stat().st_size < size
+    assert (tmp_path / "replay" / first).stat().st_mtime_ns == before
+    for _ in range(20):
+        training.train()
+        training.save()
+    # Those of the last five checkpoints, each with the rows of a ring.
+    assert first not in names(tmp_path)
+    assert len(names(tmp_path)) < 15
+    assert_equal(loaded(tmp_path).content(), training.content())
+
+
+def loaded(folder):
+    resumed = Training(folder)
+    resumed.checkpoints.load()
+    return resumed
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def replace(path):
+    """By the file of another run, which is intact."""
+    folder = path.parents[1] / f"other-{path.stem}"
+    other = Training(folder)
+    other.train(steps=20)
+    other.save()
+    (name,) = names(folder)
+    os.replace(folder / "replay" / name, path)
+
+
+def link(path):
+    os.replace(path, path.with_suffix(".moved"))
+    path.symlink_to(path.with_suffix(".moved"))
+
+
+@pytest.mark.parametrize("damage", [os.unlink, truncate, flip, replace])
+def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(tmp_path, damage):
+    training = Training(tmp_path)
+    for _ in range(2):
+        training.train()
+        training.save()
+        if int(training.step) == 5:
+            content = training.content()
+    damage(tmp_path / "replay" / names(tmp_path)[1])
+    with pytest.warns(UserWarning, match=r"step-10.npz \(replay/step-"):
+        resumed = loaded(tmp_path)
+    assert int(resumed.step) == 5
+    assert_equal(resumed.content(), content)
+    damage(tmp_path / "replay" / names(tmp_path)[0])
+    with pytest.warns(UserWarning), pytest.raises(UsageError, match="is intact"):
+        loaded(tmp_path)
+
+
+def test_a_link_in_place_of_a_file_is_refused(tmp_path):
+    training = Training(tmp_path)
+    training.train()
+    training.save()
+    link(tmp_path / "replay" / names(tmp_path)[0])
+    with pytest.raises(UsageError, match="step-"):
+        loaded(tmp_path)
+
+
+def test_a_full_disk_costs_a_checkpoint_only(tmp_path, monkeypatch):
+    training = Training(tmp_path)
+    training.train()
+    training.save()
+
+    def full(path, data):
+        raise OSError(28, "No space left on device")
+
+    training.train()
+    with monkeypatch.context() as patch:
+        patch.setattr("agents.runs.replay_files.write_atomically", full)
+        with pytest.warns(UserWarning, match="could not be saved .*No space left"):
+            assert not training.save()
+    assert int(loaded(tmp_path).step) == 5
+    training.train()
+    assert training.save()
+    assert_equal(loaded(tmp_path).content(), training.content())
+
+
+def test_the_best_checkpoint_has_no_replay_and_is_not_resumed_from(tmp_path):
+    training = Training(tmp_path)
+    training.train()
+    training.save(best=True)
+    assert [file.is_best for file in find_files(tmp_path)] == [True]
+    with pytest.warns(UserWarning, match="it has no replay"), pytest.raises(UsageError):
+        loaded(tmp_path)
