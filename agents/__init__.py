@@ -12,6 +12,7 @@ The rooms (packages), the lowest first; each imports only from those listed befo
   policies       acting: inputs, networks, recurrent state
   graph          environments and the simulation loop as operations of the graph
   ppo            proximal policy optimization
+  sac            soft actor-critic
   runs           a run's folder: checkpoints, metrics, TensorBoard; curves and comparisons of runs
   deployment     trained policies outside of training: loaded, exported, filmed
   distributed    several learners: processes of one machine, or of many
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from agents.graph.simulation import simulate as simulate
     from agents.ppo.ppo import PPO as PPO
     from agents.runs.curves import plot as plot
+    from agents.sac.sac import SAC as SAC
     from agents.scripts.train import train as train
     from agents.scripts.visualize import visualize as visualize
     from agents.settings.config_file import load_config as load_config
@@ -86,6 +88,7 @@ HOMES = {
     "ExternalProcess": "agents.workers.external_process",
     "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
     "PPO": "agents.ppo.ppo",
+    "SAC": "agents.sac.sac",
     "load_config": "agents.settings.config_file",
     "load_policy": "agents.deployment.trained_policy",
     "make_batch_env": "agents.vector.process_batch",

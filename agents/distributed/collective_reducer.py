@@ -212,7 +212,7 @@ class CollectiveReducer(TeamReducer):
 
     def _check_settings(self, config: Config) -> None:
         """Compares version and settings of all learners with the chief's."""
-        settings = {"version": __version__, **config.model_dump(mode="json")}
+        settings = {"version": __version__, **config.settings()}
         own = np.frombuffer(json.dumps(settings).encode(), np.uint8)
         sizes = self._gather(tf.constant(np.array([own.size], np.int32).view(np.uint8)))
         size = int(sizes.numpy().view(np.int32).max())

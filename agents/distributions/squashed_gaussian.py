@@ -46,6 +46,9 @@ _MIXTURE_INVERSE_STDS = np.array(
     ]
 )
 
+# Of predicted standard deviations, as in the authors' code.
+_LOG_STD_BOUNDS = -20.0, 2.0
+
 
 class SquashedGaussian(Gaussian):
     """Distributions of actions center + scale * tanh(u), with u diagonal Gaussian.
@@ -131,6 +134,8 @@ class ParametricSquashedGaussian(ParametricGaussian):
         """
         reject_mask(mask, "squashed Gaussian")
         mean, log_std = parameters
+        if not self.parameters[1].independent:
+            log_std = tf.clip_by_value(log_std, *_LOG_STD_BOUNDS)
         return SquashedGaussian(mean, log_std, self._log_scale)
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import tensorflow as tf
 
 from agents.graph.step import Rollout, Step, Turn
-from agents.types import NestedTensor
+from agents.settings.config import Config
+from agents.types import NestedTensor, Space
 
 if TYPE_CHECKING:  # Environments in the graph are useful without Keras.
+    from agents.learning.replay import Replay
     from agents.policies.policy import Policy
 
 
@@ -92,9 +94,23 @@ class Algorithm(Actor):
     policy: Policy
     steps: tf.Variable
 
+    @classmethod
+    def describe(cls, config: Config, observation_space: Space, action_space: Space) -> list[str]:
+        """Returns lines on its updates and memory, for `--dry-run`.
+
+        Raises:
+          UsageError: The settings do not fit the spaces, or the machine.
+        """
+        return []
+
     @property
     def averaged_policy(self) -> Policy | None:
         """A policy with averaged weights, which is evaluated, too; None without one."""
+        return None
+
+    @property
+    def replay(self) -> Replay | None:
+        """Steps that checkpoints hold in files of their own; None without any."""
         return None
 
     @abc.abstractmethod

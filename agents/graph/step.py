@@ -93,10 +93,10 @@ class Turn(NamedTuple):
 
 
 def select_rows(mask: tf.Tensor, if_true: NestedTensor, if_false: NestedTensor) -> NestedTensor:
-    """Selects rows of two structures [B, ...] by a mask, bool [B]."""
+    """Selects rows of two structures by a mask: bool [B] of [B, ...], or [T, B] of [T, B, ...]."""
 
     def select(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        rows = tf.reshape(mask, [-1, *[1] * (len(one.shape) - 1)])  # [B, 1, ...]
+        rows = tf.reshape(mask, [*mask.shape, *[1] * (len(one.shape) - len(mask.shape))])
         return tf.where(rows, one, other)
 
     return tf.nest.map_structure(select, if_true, if_false)

@@ -133,26 +133,33 @@ def make_optimizers(variables: dict[str, tf.Variable], config: Config) -> list[O
     with the actor's linear schedule, but does not follow the KL divergence, on which the critic
     has no influence.
     """
-
-    def keras_optimizer(prefix: str = "") -> keras.optimizers.Optimizer:
-        # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
-        name = f"{prefix}{config.optimizer}"
-        with default_settings():
-            if config.optimizer == "sgd":
-                return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)
-            adam = TorchAdam if config.optimizer == "torch_adam" else keras.optimizers.Adam
-            return adam(epsilon=config.adam_epsilon, name=name)
-
     schedule = config.learning_rate_schedule
     rate = make_schedule(schedule, config.learning_rate, config.kl_target)
     clip = config.max_gradient_norm
     if not config.critic_learning_rate:
-        return [Optimizer(variables, keras_optimizer(), rate, clip)]
+        return [Optimizer(variables, make_keras_optimizer(config), rate, clip)]
     critic = {name: variables[name] for name in variables if name.startswith("value/")}
     actor = {name: variables[name] for name in variables if name not in critic}
     critic_schedule = "constant" if schedule == "kl" else schedule
     critic_rate = make_schedule(critic_schedule, config.critic_learning_rate)
     return [
-        Optimizer(actor, keras_optimizer(), rate, clip),
-        Optimizer(critic, keras_optimizer("critic_"), critic_rate, clip, "critic_learning_rate"),
+        Optimizer(actor, make_keras_optimizer(config), rate, clip),
+        Optimizer(
+            critic,
+            make_keras_optimizer(config, "critic_"),
+            critic_rate,
+            clip,
+            "critic_learning_rate",
+        ),
     ]
+
+
+def make_keras_optimizer(config: Config, prefix: str = "") -> keras.optimizers.Optimizer:
+    """The Keras optimizer of the setting `optimizer`; a prefix tells several apart."""
+    # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
+    name = f"{prefix}{config.optimizer}"
+    with default_settings():
+        if config.optimizer == "sgd":
+            return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)
+        adam = TorchAdam if config.optimizer == "torch_adam" else keras.optimizers.Adam
+        return adam(epsilon=config.adam_epsilon, name=name)

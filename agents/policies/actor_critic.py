@@ -18,7 +18,7 @@ from agents.policies.inputs import MASK, Inputs, NetworkInputs, Parts
 from agents.policies.recurrent_cells import Recurrent, State
 from agents.policies.torsos import make_torso
 from agents.policies.weights import numbered, weights_by_path
-from agents.settings.config import Config
+from agents.settings.config import WITHOUT_VALUES, Config
 
 # Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
 # 100 kB each.
@@ -34,6 +34,8 @@ States = dict[str, State]
 
 class ActorCritic:
     """Policy and value function, with separate or shared torsos.
+
+    Algorithms with critics of their own have the policy only.
 
     Output layers are initialized orthogonally, as in Huang et al., "The 37 Implementation Details
     of PPO" (2022).
@@ -67,19 +69,22 @@ class ActorCritic:
         self.recurrent = config.recurrent != "none"
         self._inputs = inputs
         self.convolves = bool({*inputs.shapes, *inputs.value_shapes} - {"vector"})
-        value_layers = config.value_layers or config.layers
-        value_config = config.model_copy(update={"layers": value_layers})
+        has_values = config.algorithm not in WITHOUT_VALUES
+        value_config = critic_config(config)
+        if config.layer_norm == "critic":
+            config = config.model_copy(update={"layer_norm": "none"})
         parameters = action_distribution.parameters
         predicted = [parameter for parameter in parameters if not parameter.independent]
         self._sizes = [parameter.size for parameter in predicted]
-        with _reproducible_weights(seed):
+        with reproducible_weights(seed):
             self._policy = self._value = Branch("policy", inputs.shapes, config, inputs.parts)
-            if not config.shared_torso:
+            if has_values and not config.shared_torso:
                 self._value = Branch("value", inputs.value_shapes, value_config, inputs.value_parts)
-            self._policy_head = _output_layer(
+            self._policy_head = output_layer(
                 "policy", self._policy.size, sum(self._sizes), gain=0.01
             )
-            self._value_head = _output_layer("value", self._value.size, 1, gain=1.0)
+            if has_values:
+                self._value_head = output_layer("value", self._value.size, 1, gain=1.0)
         initial = [tf.fill([parameter.size], parameter.initial) for parameter in predicted]
         self._policy_head.bias.assign(tf.concat(initial, axis=0))
         self._independent = {
@@ -91,7 +96,8 @@ class ActorCritic:
         }
         layers = {branch.name: branch.layers for branch in (self._policy, self._value)}
         layers["policy"] = {**layers["policy"], OUTPUT: self._policy_head}
-        layers["value"] = {**layers.get("value", {}), OUTPUT: self._value_head}
+        if has_values:
+            layers["value"] = {**layers.get("value", {}), OUTPUT: self._value_head}
         self._weights = weights_by_path(
             {
                 f"{branch}/{name}": layer
@@ -304,7 +310,15 @@ class Branch:
         return tf.reshape(features, [number, features.shape[-1]])
 
 
-def _output_layer(branch: str, features: int, outputs: int, gain: float) -> keras.layers.Layer:
+def critic_config(config: Config) -> Config:
+    """The settings, with those of layers replaced by those of value functions and critics."""
+    layer_norm = "none" if config.layer_norm == "none" else "all"
+    layers = config.value_layers or config.layers
+    return config.model_copy(update={"layers": layers, "layer_norm": layer_norm})
+
+
+def output_layer(branch: str, features: int, outputs: int, gain: float) -> keras.layers.Layer:
+    """A dense layer of float32, initialized orthogonally, that follows a branch's features."""
     orthogonal = keras.initializers.Orthogonal(gain)
     name = f"{branch}_output"
     layer = keras.layers.Dense(outputs, kernel_initializer=orthogonal, dtype="float32", name=name)
@@ -313,7 +327,7 @@ def _output_layer(branch: str, features: int, outputs: int, gain: float) -> kera
 
 
 @contextlib.contextmanager
-def _reproducible_weights(seed: int) -> Iterator[None]:
+def reproducible_weights(seed: int) -> Iterator[None]:
     """Seeds Python's generator, from which Keras seeds initializers; restores it afterwards."""
     before = random.getstate()
     random.seed(seed)

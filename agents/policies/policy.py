@@ -15,7 +15,7 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.actor_critic import ActorCritic, States
 from agents.policies.inputs import CRITIC, Inputs, NetworkInputs
 from agents.seeds import Seeds
-from agents.settings.config import Config
+from agents.settings.config import WITHOUT_VALUES, Config
 from agents.types import NestedTensor, Space
 
 
@@ -188,7 +188,7 @@ def check_size(
         return sum(math.prod(pair) for pair in itertools.pairwise([*sizes, outputs]))
 
     weights = least(inputs.shapes, config.layers, outputs)
-    if not config.shared_torso:
+    if not config.shared_torso and config.algorithm not in WITHOUT_VALUES:
         weights += least(inputs.shapes, config.value_layers or config.layers, 1)
     if 4 * weights > max_bytes:
         raise UsageError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -69,7 +69,7 @@ class NamedInputs(dict[Any, keras.KerasTensor]):
 
 def feed_forward(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
     """Dense layers."""
-    return _dense_layers(inputs["vector"], config.layers, config.activation)
+    return _dense_layers(inputs["vector"], config)
 
 
 def nature(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
@@ -92,7 +92,7 @@ def nature(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
             image = layer(image)
         return image
 
-    return _dense_layers(_with_vector(inputs, convolve), config.layers, config.activation)
+    return _dense_layers(_with_vector(inputs, convolve), config)
 
 
 def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
@@ -114,7 +114,7 @@ def impala(inputs: KerasInputs, config: Config) -> keras.KerasTensor:
                 image = image + convolution(keras.ops.relu(residue), filters)
         return keras.ops.relu(image)
 
-    return _dense_layers(_with_vector(inputs, convolve), config.layers, config.activation)
+    return _dense_layers(_with_vector(inputs, convolve), config)
 
 
 TORSOS: dict[str, Torso] = {"feed_forward": feed_forward, "nature": nature, "impala": impala}
@@ -150,16 +150,21 @@ def make_torso(inputs: KerasInputs, parts: Parts, config: Config, name: str) -> 
     return model
 
 
-def _dense_layers(
-    features: keras.KerasTensor, layers: Sequence[int], activation: str
-) -> keras.KerasTensor:
-    if not layers:
+def _dense_layers(features: keras.KerasTensor, config: Config) -> keras.KerasTensor:
+    if not config.layers:
         return keras.layers.Identity()(features)  # Keras for Python 3.10 needs one layer.
-    for index, units in enumerate(layers):
+    normalizes = config.layer_norm == "all"
+    for index, units in enumerate(config.layers):
         dense = keras.layers.Dense(
-            units, activation, kernel_initializer=_orthogonal(), name=f"hidden_{index}"
+            units,
+            None if normalizes else config.activation,
+            kernel_initializer=_orthogonal(),
+            name=f"hidden_{index}",
         )
         features = dense(features)
+        if normalizes:
+            features = keras.layers.LayerNormalization(name=f"layer_norm_{index}")(features)
+            features = keras.layers.Activation(config.activation)(features)
     return features
 
 

@@ -26,7 +26,7 @@ from agents.ppo.update import Update
 from agents.seeds import Seeds
 from agents.settings.config import Config, elements_per_minibatch
 from agents.spaces import num_dimensions
-from agents.types import NestedTensor, NestedVariable
+from agents.types import NestedTensor, NestedVariable, Space
 
 
 class PPO(Algorithm):
@@ -105,6 +105,15 @@ class PPO(Algorithm):
         self._all_states = self._states
         if reducer.num_learners > 1:
             self._all_states = _variables(self.policy.zero_states(self._num_envs))
+
+    @classmethod
+    def describe(cls, config: Config, observation_space: Space, action_space: Space) -> list[str]:
+        """Lines on the update, see `Algorithm`."""
+        minibatches = config.num_envs * config.rollout_length // config.minibatch_size
+        return [
+            f"update: {config.epochs} epochs of {minibatches} minibatches of "
+            f"{config.minibatch_size} steps"
+        ]
 
     @property
     def averaged_policy(self) -> Policy | None:

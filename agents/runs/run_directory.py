@@ -365,7 +365,7 @@ class RunDirectory:
         """
         check_regular(self.config_file)
         config = load_config(str(self.config_file))
-        settings, recorded = config.model_dump(mode="json"), self.record("settings")
+        settings, recorded = config.settings(), self.record("settings")
         is_right = has_right_checksum(self.config_file)
         changed = differences(recorded, settings, changeable=not is_right)
         if is_right is None:  # A user has removed it to rename a module.

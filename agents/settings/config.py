@@ -27,7 +27,77 @@ from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
 # Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
-ALGORITHMS = {"ppo": "agents.ppo:PPO"}
+ALGORITHMS = {"ppo": "agents.ppo:PPO", "sac": "agents.sac:SAC"}
+
+# Settings of another algorithm that are meant by a setting, by the algorithm.
+_COUNTERPARTS = {
+    ("ppo", "batch_size"): "minibatch_size",
+    ("sac", "minibatch_size"): "batch_size",
+    ("sac", "entropy_coef"): "initial_entropy_coef",
+}
+
+# Those whose policies have no value function beside them.
+WITHOUT_VALUES = frozenset({"sac"})
+
+# Those that train with one learner only.
+ONE_LEARNER = frozenset({"sac"})
+
+# Settings that only one of them reads; algorithms of users read any.
+ALGORITHM_SETTINGS = {
+    "ppo": frozenset(
+        {
+            "epochs",
+            "minibatch_size",
+            "learning_rate_schedule",
+            "gae_lambda",
+            "objective",
+            "clip_ratio",
+            "clip_ratio_schedule",
+            "kl_target",
+            "multiply_kl_target",
+            "kl_init_penalty",
+            "kl_cutoff_factor",
+            "kl_cutoff_coef",
+            "kl_stop",
+            "multiply_kl_stop",
+            "kl_stop_after",
+            "value_clip",
+            "value_coef",
+            "entropy_coef",
+            "entropy_coef_schedule",
+            "max_gradient_norm",
+            "reduce_every",
+            "normalize_advantages",
+            "min_advantage_std",
+            "recompute_advantages",
+            "shared_torso",
+            "recurrent",
+            "recurrent_units",
+            "sequence_length",
+            "noise_correlation",
+            "normalize_reward",
+            "reward_clip",
+            "normalize_value",
+        }
+    ),
+    "sac": frozenset(
+        {
+            "replay_capacity",
+            "batch_size",
+            "gradient_steps",
+            "learning_starts",
+            "n_step",
+            "target_rate",
+            "num_critics",
+            "num_quantiles",
+            "dropped_quantiles",
+            "learn_entropy_coef",
+            "initial_entropy_coef",
+            "target_entropy",
+            "replay_checkpoints",
+        }
+    ),
+}
 
 # Values of `env_backend` that run Gymnasium's environments, with equal episodes.
 PYTHON_BACKENDS = frozenset({"process", "hybrid", "inline"})
@@ -108,6 +178,7 @@ class Config(BaseModel):
     sections: ClassVar[Mapping[str, str]] = {
         "env": "environment",
         "algorithm": "algorithm",
+        "replay_capacity": "soft actor-critic",
         "network": "network",
         "normalize_observ": "normalization",
         "steps": "duration, evaluation and logging",
@@ -181,7 +252,9 @@ class Config(BaseModel):
 
     # Algorithm.
     algorithm: Name = Field(
-        "ppo", description="ppo, or my_module:MyAlgorithm, a subclass of agents.Algorithm."
+        "ppo",
+        description="ppo, sac, or my_module:MyAlgorithm, a subclass of agents.Algorithm. The help has "
+        "the settings of the algorithm of --config.",
     )
     custom_settings: PlainDict = Field(
         {},
@@ -328,6 +401,68 @@ class Config(BaseModel):
         description="Decay per iteration of a moving average of the policy's weights, which is "
         "evaluated, too, and is the checkpoint 'averaged'; 0 for none.",
     )
+    replay_capacity: int = Field(
+        1_000_000,
+        ge=2,
+        le=10**10,
+        description="Environment steps to learn from, the last ones; limited by the memory.",
+    )
+    batch_size: int = Field(
+        256, ge=1, le=10**9, description="Environment steps of the replay per gradient step."
+    )
+    gradient_steps: float = Field(
+        1.0,
+        gt=0,
+        le=1000,
+        description="Gradient steps per environment step: more learn from fewer steps, and take longer.",
+    )
+    learning_starts: Interval = Field(
+        10_000,
+        description="Environment steps with random actions, before the first gradient step.",
+    )
+    n_step: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="Rewards in a critic's target before the value of the next observation; more "
+        "where rewards are late.",
+    )
+    target_rate: PositiveFraction = Field(
+        0.005,
+        description="Rate per gradient step at which target critics follow the critics (tau).",
+    )
+    num_critics: int = Field(
+        2, ge=1, le=100, description="Number of critics; the smallest value of them counts."
+    )
+    num_quantiles: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="Quantiles of the return that each critic estimates; 1 for its mean. Above 1, "
+        "values are the mean over quantiles and critics (TQC).",
+    )
+    dropped_quantiles: Count = Field(
+        0,
+        description="Largest quantiles per critic that targets leave out, against overestimation.",
+    )
+    learn_entropy_coef: bool = Field(
+        True, description="Adapts the coefficient of the entropy to target_entropy."
+    )
+    initial_entropy_coef: PositiveCoefficient = Field(
+        1.0, description="Coefficient of the entropy at first, and always unless it is learned."
+    )
+    target_entropy: float = Field(
+        -1.0,
+        ge=-100,
+        le=100,
+        description="Target of the entropy in nats per action dimension, of actions in [-1, 1].",
+    )
+
+    replay_checkpoints: bool = Field(
+        True,
+        description="Keeps the replay with checkpoints; without it, a resumed run is not equal to one "
+        "that never stopped.",
+    )
 
     # Network.
     network: Name = Field(
@@ -370,6 +505,10 @@ class Config(BaseModel):
     )
     activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
         "tanh", description="Activation function of hidden layers."
+    )
+    layer_norm: Literal["none", "critic", "all"] = Field(
+        "none",
+        description="Layer normalization of hidden layers: of value function or critics, or of all.",
     )
     policy: Name = Field(
         "gaussian",
@@ -498,13 +637,51 @@ class Config(BaseModel):
     @model_validator(mode="after")
     def _check_consistency(self) -> Config:
         """Refuses settings that contradict each other."""
-        _check_sizes(self)
         _check_environments(self)
         _check_learning(self)
+        _check_sizes(self)
+        if self.algorithm == "sac":
+            _check_sac(self)
         return self
+
+    def foreign_settings(self) -> frozenset[str]:
+        """The settings that only other algorithms read."""
+        if self.algorithm not in ALGORITHM_SETTINGS:
+            return frozenset()
+        return frozenset().union(
+            *(names for name, names in ALGORITHM_SETTINGS.items() if name != self.algorithm)
+        )
+
+    def settings(self, mode: Literal["json", "python"] = "json") -> dict[str, PlainData]:
+        """The settings by name, without those that only other algorithms read."""
+        return self.model_dump(mode=mode, exclude=set(self.foreign_settings()))
+
+
+def _check_sac(config: Config) -> None:
+    if config.policy != "squashed_gaussian":
+        _refuse(f"policy: sac needs squashed_gaussian, got {config.policy}")
+    if config.dropped_quantiles >= config.num_quantiles:
+        _refuse(
+            f"dropped_quantiles: expected fewer than the {config.num_quantiles} num_quantiles, got "
+            f"{config.dropped_quantiles}"
+        )
+    rollout = config.num_envs * config.rollout_length
+    if config.replay_capacity < 2 * rollout:
+        _refuse(
+            f"replay_capacity: expected at least two rollouts of {rollout} steps "
+            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
+            f"{config.replay_capacity}"
+        )
+    if config.learning_starts >= config.replay_capacity // config.num_envs * config.num_envs:
+        _refuse(
+            f"learning_starts: expected fewer steps than the {config.replay_capacity} of "
+            f"replay_capacity, got {config.learning_starts}"
+        )
 
 
 def _check_sizes(config: Config) -> None:
+    if config.algorithm == "sac":
+        return
     total = config.num_envs * config.rollout_length
     if total % config.minibatch_size:  # The update has static shapes.
         _refuse(
@@ -549,6 +726,14 @@ def _check_learning(config: Config) -> None:
                 f"{setting}: unknown {setting} '{name}'{did_you_mean(name, known)}\n"
                 f"expected {', '.join(known)}, or {example}"
             )
+    for setting in sorted(config.model_fields_set & config.foreign_settings()):
+        owner = next(name for name, names in ALGORITHM_SETTINGS.items() if setting in names)
+        counterpart = _COUNTERPARTS.get((config.algorithm, setting))
+        _refuse(
+            f"{setting}: a setting of the algorithm {owner}, got algorithm {config.algorithm}"
+            f"{f'; did you mean {counterpart}?' if counterpart else ''}\n"
+            f"leave it out, or start from a preset of {config.algorithm}"
+        )
     if config.critic_learning_rate and config.shared_torso:
         _refuse(
             "critic_learning_rate: a shared_torso has no separate layers of the value function; "

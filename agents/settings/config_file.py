@@ -119,7 +119,7 @@ def has_right_checksum(path: Path) -> bool | None:
 
 def config_text(config: Config) -> str:
     """Returns all settings as YAML, see `save_config`."""
-    return yaml_text(config.model_dump(mode="json"))
+    return yaml_text(config.settings())
 
 
 def yaml_text(values: Mapping[str, PlainData]) -> str:

@@ -78,7 +78,7 @@ def parse_command(
         incomplete = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         incomplete.add_argument("--config", nargs="?")
         name = incomplete.parse_known_args(arguments)[0].config
-        values = load_config(name or "default").model_dump()
+        values = load_config(name or "default").settings("python")
     parser = make_parser(options, program, settings, examples, values)
     texts = _parse_known(parser, arguments, fields)
     given = {name: _decode(name, fields[name].annotation, text) for name, text in texts.items()}
@@ -130,6 +130,8 @@ def make_parser(
             "default": argparse.SUPPRESS,
             "metavar": field.title or _metavar(field.annotation),
         }
+        if values and name not in {**own, **values}:
+            details["help"] = argparse.SUPPRESS  # Of another algorithm.
         if field.title:
             group.add_argument(name, nargs="*", **details)
         else:

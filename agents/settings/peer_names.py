@@ -44,7 +44,11 @@ PEER_NAMES = _by_name(
         "logdir": "local_dir log_dir model_dir monitor_dir output_dir save_dir storage_path tensorboard_log",
         "max_episode_steps": "horizon max_ep_len max_episode_length max_length",
         "max_gradient_norm": "grad_clip grad_norm grad_norm_clip max_grad_norm",
-        "minibatch_size": "batch_size mini_batches nminibatches num_minibatches",
+        "replay_capacity": "buffer_size replay_size memory_size",
+        "num_critics": "n_critics",
+        "num_quantiles": "n_quantiles",
+        "dropped_quantiles": "top_quantiles_to_drop_per_net",
+        "minibatch_size": "mini_batches nminibatches num_minibatches",
         "name": "exp_name experiment_name run_name tb_log_name",
         "normalize_advantages": "norm_adv",
         "normalize_observ": "norm_obs observation_filter observation_preprocessor",
@@ -62,7 +66,7 @@ PEER_NAMES = _by_name(
         "recurrent_units": "lstm_cell_size lstm_hidden_size",
         "reward_clip": "clip_reward clip_rewards",
         "rollout_length": (
-            "horizon_length n_steps nsteps num_steps rollout_fragment_length rollout_steps rollouts "
+            "train_freq horizon_length n_steps nsteps num_steps rollout_fragment_length rollout_steps rollouts "
             "update_every"
         ),
         "sequence_length": "max_seq_len",
@@ -112,7 +116,7 @@ _TRAIN_ARGUMENTS = ("logdir", "name", "track")
 # Counterparts of Python names of other libraries, in lower case.
 _ATTRIBUTES = _by_name(
     {
-        "see agents.PPO, or agents.Algorithm for one of your own": "a2c dqn sac td3",
+        "see agents.PPO, agents.SAC, or agents.Algorithm for one of your own": "a2c dqn td3",
         "see agents.make_batch_env": (
             "asyncvectorenv dummyvecenv make_env make_vec make_vec_env subprocvecenv syncvectorenv"
         ),

@@ -16,6 +16,7 @@ from agents.graph.simulation import complete_episodes, simulate
 from agents.graph.step import Rollout
 from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
+from agents.learning.replay import Replay
 from agents.policies.policy import Policy
 from agents.runs.training_statistics import EpisodeStatistics, TimeShares
 from agents.seeds import Seeds
@@ -175,6 +176,11 @@ class Learner:
     def policy(self) -> Policy:
         """The policy that is trained."""
         return self._algorithm.policy
+
+    @property
+    def replay(self) -> Replay | None:
+        """The algorithm's replay, if checkpoints hold it."""
+        return self._algorithm.replay
 
     @property
     def spaces(self) -> tuple[Space, Space]:

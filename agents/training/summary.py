@@ -7,9 +7,11 @@ import math
 from gymnasium import spaces
 
 from agents.distributions.factory import scaled_dimensions
+from agents.graph.algorithm import Algorithm
 from agents.policies.policy import Policy
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
+from agents.training.find_algorithm import find_algorithm
 from agents.types import Space
 
 # Of a step besides observations, actions and noise: reward, return, length and flags.
@@ -28,6 +30,7 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
       UnsupportedSpaceError: There is no network or action distribution for a space.
       UsageError: The network does not exist, or does not fit the observations.
     """
+    own_lines = _algorithm_lines(config, observation_space, action_space)
     policy = Policy(observation_space, action_space, config)
     weights, trained = policy.network.variables(), policy.network.trainable_variables()
     size = sum(math.prod(weight.shape) for weight in weights.values())
@@ -45,11 +48,17 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
         ),
         f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
         f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
-        f"update: {config.epochs} epochs of {iteration // config.minibatch_size} minibatches of "
-        f"{config.minibatch_size} steps",
+        *own_lines,
         f"training: {math.ceil(config.steps / iteration):,} iterations, "
         f"{config.steps // config.eval_interval:,} evaluations of {config.eval_episodes} episodes",
     ]
+
+
+def _algorithm_lines(config: Config, *spaces: Space) -> list[str]:
+    algorithm = find_algorithm(config.algorithm)
+    if isinstance(algorithm, type) and issubclass(algorithm, Algorithm):
+        return algorithm.describe(config, *spaces)
+    return []
 
 
 def _scaling(space: Space, config: Config) -> str:

@@ -75,10 +75,12 @@ def training_loop(
         _check_size(config, run, train_envs)
         learner = Learner(train_envs, eval_envs, make_algorithm, config, reducer)
         record = {
-            "settings": config.model_dump(mode="json"),
+            "settings": config.settings(),
             "spaces": spaces_to_json(*learner.spaces),
         }
-        checkpoints = Checkpoints(run.checkpoints, learner.variables(), record, run.check_in_place)
+        checkpoints = Checkpoints(
+            run.checkpoints, learner.variables(), record, run.check_in_place, learner.replay
+        )
         resumes = _resume(config, run, learner, checkpoints)
         logged, evaluated = _logged_steps(run, learner.step)
         reducer.copy_from_chief(learner.variables())

@@ -50,4 +50,10 @@ def test_values_and_hints_are_those_of_config_and_preset(row):
 
 
 def test_every_library_has_a_table():
-    assert {preset for preset, *_ in rows()} == {"sb3", "cleanrl_continuous", "skrl", "batch_ppo"}
+    assert {preset for preset, *_ in rows()} == {
+        "sb3",
+        "cleanrl_continuous",
+        "skrl",
+        "batch_ppo",
+        "sac",
+    }

@@ -17,6 +17,11 @@ SETTINGS = {
     "eval_episodes": 1,
 }  # fmt: skip
 
+SAC_SETTINGS = {
+    "env_backend": "inline", "max_episode_steps": 4, "num_envs": 2, "rollout_length": 4, "layers": (2,), "steps": 8,
+    "eval_episodes": 1, "learning_starts": 0, "batch_size": 2, "on_nonfinite": "skip",
+}  # fmt: skip
+
 
 def explained():
     """Patterns of the tags in the first column of the table."""
@@ -26,7 +31,7 @@ def explained():
 
 @pytest.fixture(scope="module")
 def tags(tmp_path_factory):
-    """Tags that TensorBoard shows of a run."""
+    """Tags that TensorBoard shows of a run with each algorithm."""
     import tensorflow as tf
 
     from agents.scripts.train import train
@@ -34,16 +39,19 @@ def tags(tmp_path_factory):
 
     tf.config.run_functions_eagerly(True)  # Nothing is compiled.
     try:
-        (score,) = train(
-            load_config("default", **SETTINGS), logdir=tmp_path_factory.mktemp("logdir")
-        )
+        configs = load_config("default", **SETTINGS), load_config("sac_pendulum", **SAC_SETTINGS)
+        runs = [
+            score.run
+            for config in configs
+            for score in train(config, logdir=tmp_path_factory.mktemp("logdir"))
+        ]
     finally:
         tf.config.run_functions_eagerly(False)
-    return {tag for folder in ("train", "eval") for tag in events(score.run / folder)}
+    return {tag for run in runs for folder in ("train", "eval") for tag in events(run / folder)}
 
 
 def test_every_tag_is_explained(tags):
-    assert "rollout/advantage" in tags
+    assert {"rollout/advantage", "replay/td_error"} <= tags
     unexplained = [
         tag
         for tag in tags

@@ -3,6 +3,7 @@ import pydantic
 import pytest
 
 from agents.settings.config import (
+    ALGORITHM_SETTINGS,
     Config,
     Restarts,
     device_of,
@@ -20,7 +21,8 @@ def test_every_setting_is_described_and_bounded():
             bounded = all(part.metadata for part in Restarts.model_fields.values())
         assert bounded, f"{name} has no bound"
         assert not field.is_required()
-        Config.model_validate({name: field.default})
+        preset = "sac" if name in ALGORITHM_SETTINGS["sac"] else "default"
+        load_config(preset, **{name: field.default})
 
 
 def test_is_immutable():

@@ -31,7 +31,7 @@ REFUSED = [
     (
         {"algorithm": "pppo"},
         "algorithm: unknown algorithm 'pppo'; did you mean 'ppo'\\?\n"
-        "expected ppo, or my_module:MyAlgorithm",
+        "expected ppo, sac, or my_module:MyAlgorithm",
     ),
     ({"algorithm": "{x}"}, "algorithm: unknown algorithm '{x}'\nexpected ppo"),
     (

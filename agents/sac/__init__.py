@@ -1,0 +1,5 @@
+"""Soft actor-critic."""
+
+from agents.sac.sac import SAC
+
+__all__ = ["SAC"]

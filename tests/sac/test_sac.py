@@ -1,0 +1,127 @@
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.errors import UnsupportedSpaceError, UsageError
+from agents.settings.config_file import load_config
+from tests.sac.agent import Agent
+from tests.toys import FORCE, RandomEnv
+
+TWO_FORCES = spaces.Dict({"left": FORCE, "right": spaces.Box(0, 4, (2, 1), np.float32)})
+IMAGE = spaces.Dict(
+    {"camera": spaces.Box(0, 255, (16, 16, 3), np.uint8), "speed": spaces.Box(-1, 1, (2,))}
+)
+
+
+class OneRewardEnv(gymnasium.Env):
+    """Gives a reward of 1 in each step of episodes of five steps."""
+
+    observation_space, action_space = spaces.Box(-1, 1, (1,)), FORCE
+
+    def __init__(self, ending):
+        self._ending, self._steps = ending, 0
+
+    def reset(self, *, seed=None, options=None):
+        self._steps = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self._steps += 1
+        ends = self._steps == 5
+        # Its last observation is another: the value of the state after it is learned from it alone.
+        observ = np.full(1, self._ending == "truncated" and ends, np.float32)
+        return (
+            observ,
+            1.0,
+            ends and self._ending == "terminated",
+            ends and self._ending == "truncated",
+            {},
+        )
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize(
+    ("ending", "low", "high"), [("truncated", 9.0, 11.0), ("terminated", 2.5, 4.5)]
+)
+def test_time_limits_do_not_end_returns(ending, low, high, n_step):
+    """Without an end the return is 1 / (1 - 0.9) = 10; with one after five steps, 1 to 4.1."""
+    agent = Agent(
+        [OneRewardEnv(ending)], rollout_length=20, discount=0.9, learning_rate=0.02, batch_size=64,
+        gradient_steps=5.0, target_rate=0.2, n_step=n_step, learn_entropy_coef=False,
+        initial_entropy_coef=1e-9, layers=(8,),
+    )  # fmt: skip
+    for _ in range(15):
+        _, report = agent.iterate()
+    value = float(np.mean(report.arrays["replay/value"]))
+    assert low < value < high
+
+
+CASES = {
+    "joint actions": ({}, {"action_space": TWO_FORCES}),
+    "images": ({"network": "impala", "layers": (4,)}, {"observation_space": IMAGE}),
+    "critic keys": ({"critic_keys": ("speed",)}, {"observation_space": IMAGE}),
+    "quantiles": ({"num_quantiles": 5, "dropped_quantiles": 2, "num_critics": 3}, {}),
+    "layer norm": ({"layer_norm": "critic", "layers": (4,)}, {}),
+    "averaged": ({"average_decay": 0.9}, {}),
+    "normalized": ({"normalize_observ": True}, {}),
+    "fixed entropy": ({"learn_entropy_coef": False}, {}),
+    "half as many updates": ({"gradient_steps": 0.5}, {}),
+    "n steps": ({"n_step": 4}, {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_iterations_train_every_weight(name):
+    settings, spaces_ = CASES[name]
+    agent = Agent([RandomEnv(**spaces_) for _ in range(2)], rollout_length=4, **settings)
+    trained = {
+        **agent.sac.policy.network.trainable_variables(),
+        **{f"critics/{key}": one for key, one in agent.sac._critics.trainable_variables().items()},
+    }
+    before = {key: one.numpy() for key, one in trained.items()}
+    for _ in range(3):
+        _, report = agent.iterate()
+    unchanged = [key for key, one in trained.items() if np.array_equal(one, before[key])]
+    assert not unchanged
+    assert all(np.isfinite(float(value)) for value in report.scalars.values())
+    assert all(np.isfinite(array).all() for array in report.arrays.values())
+    assert int(agent.sac.steps) == 3 * 4 * 2
+
+
+def test_first_actions_are_uniform_within_their_bounds():
+    agent = Agent([RandomEnv(action_space=TWO_FORCES)], rollout_length=200, learning_starts=200)
+    agent.iterate()
+    stored = agent.sac.replay.read(np.array([0]), agent.sac.replay.written())
+    starts = stored["action"][stored["content"] > 0]
+    assert starts.shape == (200, 3)
+    assert np.abs(starts).max() < 1
+    np.testing.assert_allclose(starts.mean(axis=0), 0, atol=0.15)
+    np.testing.assert_allclose(starts.std(axis=0), 3**-0.5, atol=0.08)
+
+
+def test_discrete_and_unbounded_actions_are_refused():
+    for space in (spaces.Discrete(2), spaces.Box(-np.inf, np.inf, (2,)), spaces.MultiBinary(3)):
+        with pytest.raises(UnsupportedSpaceError, match="bounded Boxes"):
+            Agent([RandomEnv(action_space=space)])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": 3}, "epochs: a setting of the algorithm ppo, got algorithm sac"),
+        ({"policy": "gaussian"}, "policy: sac needs squashed_gaussian, got gaussian"),
+        ({"num_quantiles": 5, "dropped_quantiles": 5}, "fewer than the 5 num_quantiles"),
+        ({"replay_capacity": 100}, "at least two rollouts of 64 steps"),
+        ({"learning_starts": 10**6}, "learning_starts: expected fewer steps"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(UsageError, match=message):
+        load_config("sac", **settings)
+
+
+def test_ppo_refuses_settings_of_sac():
+    with pytest.raises(UsageError, match="batch_size: a setting of the algorithm sac"):
+        load_config("pendulum", batch_size=3)
+    assert "batch_size" not in load_config("pendulum").settings()
