@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from agents import stop_signals
 from agents.errors import UsageError
 from agents.settings import current_folder
-from agents.settings.config import ENTRY_POINTS
 from agents.suggestion import did_you_mean
 
 if TYPE_CHECKING:
@@ -28,8 +27,11 @@ if TYPE_CHECKING:
 
 
 # Settings that name a built-in part, or a function as `my_module:my_function`.
+# Settings that may name a class or function. Not from the schema: workers do not import pydantic.
+FUNCTION_SETTINGS = ("algorithm", "network", "policy")
+
 # All settings that may name modules.
-MODULES = (*ENTRY_POINTS, "env", "env_wrappers", "train_wrappers")
+MODULES = (*FUNCTION_SETTINGS, "env", "env_wrappers", "train_wrappers")
 
 
 def import_module(module: str, place: str) -> ModuleType:
@@ -105,7 +107,7 @@ def check_entry_points(config: Config) -> None:
     Raises:
       UsageError: As `load_function`.
     """
-    for setting in ENTRY_POINTS:
+    for setting in FUNCTION_SETTINGS:
         name = getattr(config, setting)
         if ":" in name:
             load_function(name, setting)
