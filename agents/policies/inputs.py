@@ -133,6 +133,10 @@ class Inputs:
             inputs |= {f"{CRITIC}{name}": value for name, value in others.items()}
         return inputs
 
+    def numbers(self, observ: NestedTensor) -> tf.Tensor | None:
+        """All numbers of observations, also those of the critic only, [..., O + C]; None without any."""
+        return all_vectors(self.convert(observ, critic=True))
+
     def join(self, inputs: NetworkInputs) -> NetworkInputs:
         """Joins the policy's inputs with those of the critic only, so that torsos see usual names.
 

@@ -149,9 +149,8 @@ class RolloutProcessor:
                 value, final_value, last_value, rollout.terminated, rollout.truncated
             )  # [T, B]
             cut = done  # [T, B]
-            if is_mask(
-                restarted
-            ):  # It has no reward: the step before it is the last one of its advantages.
+            # A restarted step has no reward: advantages end with the step before it.
+            if is_mask(restarted):
                 cut |= tf.concat([restarted[1:], tf.zeros_like(restarted[:1])], axis=0)
             decay = config.discount, config.gae_lambda
             advantage = generalized_advantages(reward, value, next_value, cut, *decay)

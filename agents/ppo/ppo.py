@@ -15,7 +15,6 @@ from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import explained_variance
 from agents.policies.averaged_policy import AveragedPolicy
-from agents.policies.inputs import all_vectors
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.ppo.batch import RolloutProcessor
@@ -194,7 +193,7 @@ class PPO(Algorithm):
         if self._all_states is not self._states:
             _assign(self._all_states, self._reducer.gather(_tensors(self._states)))
         numbers, final_numbers, last_numbers = (
-            all_vectors(self.policy.inputs.convert(observ, critic=True))
+            self.policy.inputs.numbers(observ)
             for observ in (rollout.observ, rollout.final_observ, last_observ)
         )
         nonfinite = find_nonfinite(

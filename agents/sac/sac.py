@@ -18,7 +18,7 @@ from agents.learning.optimizers import Optimizer, make_keras_optimizer
 from agents.learning.replay import Replay, Rows, Transitions, check_memory
 from agents.learning.schedules import Schedule
 from agents.policies.averaged_policy import AveragedPolicy
-from agents.policies.inputs import NetworkInputs, all_vectors
+from agents.policies.inputs import NetworkInputs
 from agents.policies.policy import Policy
 from agents.sac import losses
 from agents.sac.critics import Critics
@@ -292,7 +292,7 @@ class SAC(Algorithm):
         next_observ = select_rows(rollout.done, rollout.final_observ, next_observ)  # [T, B, ...]
         valid = tf.math.is_finite(rollout.reward)  # [T, B]
         for observ in (rollout.observ, next_observ):
-            numbers = all_vectors(self.policy.inputs.convert(observ, critic=True))
+            numbers = self.policy.inputs.numbers(observ)
             if numbers is not None:
                 valid &= tf.reduce_all(tf.math.is_finite(numbers), axis=-1)
         if not isinstance(rollout.restarted, tuple):
@@ -348,7 +348,7 @@ class SAC(Algorithm):
     ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         last_observ = tf.nest.map_structure(tf.convert_to_tensor, self._batch_env.observ)
         numbers, final_numbers, last_numbers = (
-            all_vectors(self.policy.inputs.convert(observ, critic=True))
+            self.policy.inputs.numbers(observ)
             for observ in (rollout.observ, rollout.final_observ, last_observ)
         )
         return find_nonfinite(

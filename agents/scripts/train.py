@@ -216,9 +216,8 @@ def _training(
             stack.enter_context(run.locked(config))
         with stop_signals.interruptible():
             backend, spec = look_up(config, run, warns=reducer is None or reducer.rank == 0)
-            stack.enter_context(
-                pinned_working_directory()
-            )  # The modules of settings are found by now.
+            # The modules of settings are found by now.
+            stack.enter_context(pinned_working_directory())
             make = functools.partial(backend.make, spec)
             num_envs = config.num_envs // (reducer.num_learners if reducer else 1)
             train_envs = make(num_envs, info_keys=config.info_keys, training=True)
