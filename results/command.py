@@ -9,9 +9,9 @@ r"""Trains presets over seeds and compares them with published returns.
 
 Any setting can be overridden. As many runs as there are cores train at a time, each on one core.
 Finished runs are kept and stopped ones are resumed, so the same command can be repeated; each row
-that is named is replaced. Without presets, RESULTS.md, the plots and configs/expected.json, which
-`train --list` shows, are written again from results/results.json and results/notes.yaml, which
-holds notes by row that are written by hand.
+that is named is replaced. Without presets, nothing is trained: RESULTS.md, results/details.md, the
+plots and configs/expected.json, which `train --list` shows, are written again from
+results/results.json and results/notes.yaml, which holds notes by row that are written by hand.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ import agents
 from agents.errors import UsageError
 from agents.settings.config import Config
 from agents.settings.parser import parse_command
+from results.details import details
 from results.expected import expected_results
 from results.kept_runs import keep, median_run
 from results.learning_curves import plot_learning_curves
-from results.report import compact_json, markdown
-from results.rows import Row, compare, summarize, task_of
+from results.report import compact_json, page
+from results.rows import Row, compare, figures_of, summarize, target_of
 from results.runs import Run, train
 
 ROOT = Path(__file__).parents[1]
@@ -93,7 +94,7 @@ def complete_settings(preset: str, settings: list[str]) -> list[str]:
 
 
 def write(outdir: Path, changed: Mapping[str, Row]) -> None:
-    """Writes RESULTS.md, results.json, expected.json and the plots again, with changed rows by label."""
+    """Writes the pages, results.json, expected.json and the plots again, with changed rows by label."""
     folder = outdir / "results"
     folder.mkdir(parents=True, exist_ok=True)
     rows_file = folder / "results.json"
@@ -101,12 +102,14 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
     table = {label: compare(row) for label, row in sorted({**rows, **changed}.items())}
     for label, row in table.items():
         if curves := row.get("curves"):
-            task, title = task_of(row), f"{label} ({row['env']})"
-            plot_learning_curves(folder / f"{label}.png", title, curves, task.figures, task.target)
+            title = f"{label} ({row['env']})"
+            path = folder / f"{label}.png"
+            plot_learning_curves(path, title, curves, figures_of(row), target_of(row))
     rows_file.write_text(compact_json(table) + "\n")
     (outdir / "configs").mkdir(exist_ok=True)
     (outdir / "configs" / "expected.json").write_text(expected_results(table))
-    (outdir / "RESULTS.md").write_text(markdown(table, _read_notes(folder / "notes.yaml")))
+    (outdir / "RESULTS.md").write_text(page(table))
+    (folder / "details.md").write_text(details(table, _read_notes(folder / "notes.yaml")))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -127,7 +130,7 @@ def _parser() -> argparse.ArgumentParser:
         "--target",
         type=_parse_target,
         default=argparse.SUPPRESS,
-        help="return to reach, or none for a row without target (default: the environment's)",
+        help="a target above the best published return, or none for a row without target",
     )
     parser.add_argument(
         "--logdir", type=Path, default=ROOT / "logdir" / "results", help="folder for the runs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict
 
@@ -24,7 +24,7 @@ class Curves(TypedDict):
 
 
 def plot_learning_curves(
-    path: Path, title: str, curves: Curves, peers: Mapping[str, Figure], target: Figure | None
+    path: Path, title: str, curves: Curves, peers: Sequence[Figure], target: Figure | None
 ) -> None:
     """Plots the mean over seeds, their range, each seed, and published returns as lines.
 
@@ -32,7 +32,7 @@ def plot_learning_curves(
       path: The PNG to write.
       title: Title of the plot.
       curves: Our learning curves.
-      peers: Published returns by source.
+      peers: Published returns.
       target: The return to reach.
     """
     num_seeds = len(curves["returns"])
@@ -70,11 +70,15 @@ def _plot_curves(panel: Axes, curves: Curves) -> None:
     panel.plot(steps, mean, color=OURS, linewidth=2, marker="o", markersize=3)
 
 
-def _plot_published(panel: Axes, peers: Mapping[str, Figure], target: Figure | None) -> None:
-    """Plots horizontal lines, with labels beside the panel that do not overlap."""
-    lines = [(peer.mean, f"{source} {_label(peer)}", PEERS, "-") for source, peer in peers.items()]
+def _plot_published(panel: Axes, peers: Sequence[Figure], target: Figure | None) -> None:
+    """Plots horizontal lines, dotted of off-policy algorithms, with labels that do not overlap."""
+    lines = [
+        (peer.mean, f"{peer.source} {_label(peer)}", PEERS, ":" if peer.off_policy else "-")
+        for peer in peers
+        if peer != target
+    ]
     if target is not None:
-        lines.append((target.mean, f"target {_label(target)}", TARGET, "--"))
+        lines.append((target.mean, f"target: {target.source} {_label(target)}", TARGET, "--"))
     for height, _, color, style in lines:
         panel.axhline(height, color=color, linewidth=1.1, linestyle=style, zorder=1)
     low, high = panel.get_ylim()

@@ -1,49 +1,58 @@
-"""Published returns of other libraries' PPO, and target returns; see SOURCES for what differs."""
+"""Published returns of other libraries, on-policy and off-policy; see SOURCES for what differs."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MILLION = 1_000_000
+SAME_BUDGET = 1.5  # Figures of up to so many times a row's steps are of the same budget.
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where figures come from.
+    """Origin of figures.
 
     Attributes:
-      runs: How many runs they are of.
-      protocol: What is published of them: `last`, `maximum` or `training`, see `PROTOCOLS`.
-      versions: Of MuJoCo's environments, or another family.
+      runs: Number of runs behind a figure.
+      protocol: Published statistic: `last`, `maximum` or `training`, see `PROTOCOLS`.
+      versions: Versions of MuJoCo's environments, or another family.
+      off_policy: Whether the algorithm is off-policy; the others are PPO or RPO.
     """
 
     runs: str
     protocol: str
     versions: str = ""
+    off_policy: bool = False
 
 
 PROTOCOLS = {
     "last": "evaluations at the end of training",
     "maximum": "the highest point of the mean over runs, anywhere in training",
     "training": "returns of the last training episodes, with exploration",
+    "unknown": "of a protocol that we did not find",
 }
 
 SOURCES = {
     "CleanRL": Source("three seeds", "training", "MuJoCo v4"),
+    "CleanRL, EnvPool": Source("three seeds", "training", "Atari"),
     "RL-Zoo": Source("one run, tuned for the task", "last", "MuJoCo v3"),
     "TF-Agents": Source("three runs", "last", "MuJoCo v2"),
     "Tianshou": Source("ten seeds", "last", "MuJoCo v3; v2 for Reacher and the pendulums"),
     "Tianshou, maximum": Source(
         "ten seeds", "maximum", "MuJoCo v3; v2 for Reacher and the pendulums"
     ),
-    "Tianshou, 3M": Source("ten seeds", "maximum", "MuJoCo v3"),
-    "rl_games": Source(
-        "curves of its documentation, of a number of runs that is not known",
-        "training",
-        "EnvPool, MuJoCo v4; v5 for Ant",
-    ),
-    "CleanRL PPO": Source("ten seeds", "training", "dm_control"),
-    "CleanRL RPO": Source("ten seeds", "training", "dm_control"),
+    "rl_games": Source("curves, number of runs unknown", "training", "EnvPool, MuJoCo v4"),
+    "rl_games, v5": Source("curves, number of runs unknown", "training", "EnvPool, MuJoCo v5"),
+    "SLM-Lab": Source("number of runs unknown", "unknown", "MuJoCo v5; Atari with sticky actions"),
+    "CleanRL PPO": Source("ten seeds", "training", "dm_control, Box2D"),
+    "CleanRL RPO": Source("ten seeds", "training", "dm_control, Box2D, MuJoCo"),
+    "Sample Factory": Source("number of runs unknown", "unknown", "MuJoCo"),
     "others": Source("a PPO course's notebook, with a tanh-squashed Gaussian", "last", "PyBullet"),
+    "RL-Zoo TD3": Source("one run", "last", "MuJoCo v3", off_policy=True),
+    "RL-Zoo TQC": Source("one run", "last", "MuJoCo v3", off_policy=True),
+    "rl_games SAC": Source("three seeds", "unknown", "MuJoCo v5", off_policy=True),
 }
 
 
@@ -51,138 +60,121 @@ SOURCES = {
 class Figure:
     """A mean return after a number of environment steps; `std` is None where none is published."""
 
+    source: str
     mean: float
     steps: int
     std: float | None = None
 
-
-@dataclass(frozen=True)
-class Task:
-    """The published returns of one environment.
-
-    Attributes:
-      figures: Published returns by source, a key of `SOURCES`.
-      target: The return to reach, and after how many steps.
-    """
-
-    figures: dict[str, Figure] = field(default_factory=dict)
-    target: Figure | None = None
+    @property
+    def off_policy(self) -> bool:
+        """Whether the algorithm is off-policy."""
+        return self.source in SOURCES and SOURCES[self.source].off_policy
 
 
-MILLION = 1_000_000
-
-
-def _control(ppo: float, rpo: float) -> Task:
-    """A task of dm_control with CleanRL's figures after eight million steps; the target is PPO's."""
-    figures = {"CleanRL PPO": Figure(ppo, 8 * MILLION), "CleanRL RPO": Figure(rpo, 8 * MILLION)}
-    return Task(figures, figures["CleanRL PPO"])
+def _control(ppo: float, rpo: float) -> tuple[Figure, ...]:
+    """CleanRL's figures of a task of dm_control, after eight million steps."""
+    return (
+        Figure("CleanRL PPO", ppo, 8 * MILLION),
+        Figure("CleanRL RPO", rpo, 8 * MILLION),
+    )
 
 
 # By environment name without module, namespace and version; dm_control's by domain and task. Tasks without
-# velocities are other tasks, named after their wrapper.
-TASKS = {
-    "Pendulum": Task(
-        {"CleanRL": Figure(-1142, 8 * MILLION), "RL-Zoo": Figure(-172.2, 100_000, 104.2)},
-        Figure(-172.2, 100_000),
+# velocities and with sticky actions are other tasks, named after that.
+TASKS: dict[str, tuple[Figure, ...]] = {
+    "Pendulum": (
+        Figure("CleanRL", -1142, 8 * MILLION),
+        Figure("RL-Zoo", -172.2, 100_000, 104.2),
     ),
-    "CartPole": Task(
-        {"CleanRL": Figure(490, 500_000), "RL-Zoo": Figure(500, 100_000)}, Figure(500, 100_000)
+    "CartPole": (Figure("CleanRL", 490, 500_000), Figure("RL-Zoo", 500, 100_000)),
+    "Pendulum, hide_velocity": (Figure("RL-Zoo", -218, 100_000),),
+    "CartPole, hide_velocity": (Figure("RL-Zoo", 500, 100_000),),
+    "Acrobot": (Figure("CleanRL", -86.4, 500_000), Figure("RL-Zoo", -73.5, MILLION)),
+    "MountainCarContinuous": (Figure("RL-Zoo", 88, 20_000),),
+    "LunarLander": (Figure("RL-Zoo", 242, MILLION),),
+    "BipedalWalker": (
+        Figure("RL-Zoo", 288, 5 * MILLION),
+        Figure("CleanRL PPO", 172, 8 * MILLION, 96),
+        Figure("CleanRL RPO", 227, 8 * MILLION, 18),
     ),
-    "Pendulum, hide_velocity": Task({"RL-Zoo": Figure(-218, 100_000)}, Figure(-218, 100_000)),
-    "CartPole, hide_velocity": Task({"RL-Zoo": Figure(500, 100_000)}, Figure(500, 100_000)),
-    "Acrobot": Task(
-        {"CleanRL": Figure(-86.4, 500_000), "RL-Zoo": Figure(-73.5, MILLION)},
-        Figure(-73.5, MILLION),
+    "HalfCheetah": (
+        Figure("CleanRL", 1443, MILLION, 46),
+        Figure("RL-Zoo", 5819, MILLION, 664),
+        Figure("TF-Agents", 4239, MILLION),
+        Figure("Tianshou", 5780, MILLION, 1268),
+        Figure("Tianshou, maximum", 5784, MILLION, 1244),
+        Figure("Tianshou, maximum", 7194, 3 * MILLION),
+        Figure("SLM-Lab", 6241, 10 * MILLION),
+        Figure("rl_games", 7600, 16 * MILLION),
+        Figure("rl_games SAC", 11_140, MILLION, 665),
+        Figure("RL-Zoo TQC", 12_090, MILLION),
     ),
-    "MountainCarContinuous": Task({"RL-Zoo": Figure(88, 20_000)}, Figure(88, 20_000)),
-    "LunarLander": Task({"RL-Zoo": Figure(242, MILLION)}, Figure(242, MILLION)),
-    "BipedalWalker": Task({"RL-Zoo": Figure(288, 5 * MILLION)}, Figure(288, 5 * MILLION)),
-    "HalfCheetah": Task(
-        {
-            "CleanRL": Figure(1443, MILLION, 46),
-            "RL-Zoo": Figure(5819, MILLION, 664),
-            "TF-Agents": Figure(4239, MILLION),
-            "Tianshou": Figure(5780, MILLION, 1268),
-            "Tianshou, maximum": Figure(5784, MILLION, 1244),
-            "Tianshou, 3M": Figure(7194, 3 * MILLION),
-            "rl_games": Figure(7600, 16 * MILLION),
-        },
-        Figure(5800, MILLION),
+    "Hopper": (
+        Figure("CleanRL", 2383, MILLION, 272),
+        Figure("RL-Zoo", 2410, MILLION, 10),
+        Figure("TF-Agents", 2530, MILLION),
+        Figure("Tianshou", 2370, MILLION, 696),
+        Figure("Tianshou, maximum", 2609, MILLION, 701),
+        Figure("rl_games", 3400, 4 * MILLION),
+        Figure("RL-Zoo TD3", 3606, MILLION),
+        Figure("RL-Zoo TQC", 3754, MILLION),
     ),
-    "Hopper": Task(
-        {
-            "CleanRL": Figure(2383, MILLION, 272),
-            "RL-Zoo": Figure(2410, MILLION, 10),
-            "TF-Agents": Figure(2530, MILLION),
-            "Tianshou": Figure(2370, MILLION, 696),
-            "Tianshou, maximum": Figure(2609, MILLION, 701),
-            "rl_games": Figure(3400, 4 * MILLION),
-        },
-        Figure(2600, MILLION),
+    "Walker2d": (
+        Figure("CleanRL", 2288, MILLION, 572),
+        Figure("RL-Zoo", 3479, MILLION, 822),
+        Figure("TF-Agents", 2971, MILLION),
+        Figure("Tianshou", 3494, MILLION, 1025),
+        Figure("Tianshou, maximum", 3589, MILLION, 757),
+        Figure("rl_games", 5100, 3 * MILLION),
+        Figure("rl_games", 6000, 10 * MILLION),
+        Figure("RL-Zoo TD3", 4718, MILLION),
     ),
-    "Walker2d": Task(
-        {
-            "CleanRL": Figure(2288, MILLION, 572),
-            "RL-Zoo": Figure(3479, MILLION, 822),
-            "TF-Agents": Figure(2971, MILLION),
-            "Tianshou": Figure(3494, MILLION, 1025),
-            "Tianshou, maximum": Figure(3589, MILLION, 757),
-            "rl_games": Figure(5100, 3 * MILLION),
-        },
-        Figure(3500, MILLION),
+    "Ant": (
+        Figure("RL-Zoo", 1327, MILLION, 452),
+        Figure("Tianshou", 3258, MILLION, 1079),
+        Figure("rl_games", 4900, 3 * MILLION),
+        Figure("rl_games", 6200, 8 * MILLION),
+        Figure("rl_games, v5", 4429, 8 * MILLION),
+        Figure("SLM-Lab", 2138, 10 * MILLION),
+        Figure("rl_games SAC", 4706, MILLION, 1379),
+        Figure("RL-Zoo TD3", 5813, MILLION),
     ),
-    "Ant": Task(
-        {
-            "RL-Zoo": Figure(1327, MILLION, 452),
-            "Tianshou": Figure(3258, MILLION, 1079),
-            "rl_games": Figure(4000, 8 * MILLION),
-        },
-        Figure(3200, MILLION),
+    "Humanoid": (
+        Figure("CleanRL", 716, MILLION, 49),
+        Figure("Tianshou", 787, MILLION, 194),
+        Figure("rl_games", 7900, 4 * MILLION),
+        Figure("rl_games", 9500, 10 * MILLION),
+        Figure("SLM-Lab", 2661, 10 * MILLION),
+        Figure("rl_games SAC", 5195, MILLION, 198),
+        Figure("rl_games SAC", 7066, 5 * MILLION),
     ),
-    "Humanoid": Task(
-        {
-            "CleanRL": Figure(716, MILLION, 49),
-            "Tianshou": Figure(787, MILLION, 194),
-            "rl_games": Figure(7900, 4 * MILLION),
-        },
-        Figure(790, MILLION),
+    "Reacher": (
+        Figure("TF-Agents", -7.7, MILLION),
+        Figure("Tianshou", -4.6, MILLION, 0.5),
+        Figure("Tianshou, maximum", -4.1, MILLION),
+        Figure("CleanRL RPO", -3.93, 8 * MILLION),
     ),
-    "Reacher": Task(
-        {
-            "TF-Agents": Figure(-7.7, MILLION),
-            "Tianshou": Figure(-4.6, MILLION, 0.5),
-            "Tianshou, maximum": Figure(-4.1, MILLION),
-        },
-        Figure(-4.1, MILLION),
+    "Swimmer": (
+        Figure("RL-Zoo", 282, MILLION),
+        Figure("TF-Agents", 47, MILLION),
+        Figure("Tianshou", 66, MILLION, 100),
+        Figure("Tianshou, maximum", 67, MILLION, 99),
+        Figure("RL-Zoo TD3", 359, MILLION),
     ),
-    "Swimmer": Task(
-        {
-            "RL-Zoo": Figure(282, MILLION),
-            "TF-Agents": Figure(47, MILLION),
-            "Tianshou": Figure(66, MILLION, 100),
-            "Tianshou, maximum": Figure(67, MILLION, 99),
-        },
-        Figure(100, MILLION),
+    "InvertedPendulum": (
+        Figure("CleanRL", 963, MILLION, 22),
+        Figure("TF-Agents", 1000, MILLION),
+        Figure("Tianshou", 824, MILLION, 313),
+        Figure("Tianshou, maximum", 1000, MILLION),
     ),
-    "InvertedPendulum": Task(
-        {
-            "CleanRL": Figure(963, MILLION, 22),
-            "TF-Agents": Figure(1000, MILLION),
-            "Tianshou": Figure(824, MILLION, 313),
-            "Tianshou, maximum": Figure(1000, MILLION),
-        },
-        Figure(1000, MILLION),
+    "InvertedDoublePendulum": (
+        Figure("TF-Agents", 9353, MILLION),
+        Figure("Tianshou", 8695, MILLION, 1115),
+        Figure("Tianshou, maximum", 9231, MILLION, 270),
+        Figure("Sample Factory", 9350, 10 * MILLION),
     ),
-    "InvertedDoublePendulum": Task(
-        {
-            "TF-Agents": Figure(9353, MILLION),
-            "Tianshou": Figure(8695, MILLION, 1115),
-            "Tianshou, maximum": Figure(9231, MILLION, 270),
-        },
-        Figure(9300, MILLION),
-    ),
-    "HalfCheetahBulletEnv": Task({"others": Figure(1700, 300_000)}, Figure(1700, 300_000)),
-    "InvertedPendulumBulletEnv": Task({"others": Figure(1000, 30_000)}, Figure(1000, 30_000)),
+    "HalfCheetahBulletEnv": (Figure("others", 1700, 300_000),),
+    "InvertedPendulumBulletEnv": (Figure("others", 1000, 30_000),),
     "cheetah/run": _control(472, 566),
     "walker/walk": _control(306, 787),
     "walker/run": _control(128, 392),
@@ -194,24 +186,48 @@ TASKS = {
     "quadruped/walk": _control(247, 603),
     "ball_in_cup/catch": _control(935, 940),
     "humanoid/stand": _control(21, 140),
-    "MiniGrid-DoorKey-5x5": Task({"RL-Zoo": Figure(0.964, 100_000)}, Figure(0.96, 100_000)),
-    "MiniGrid-Unlock": Task({"RL-Zoo": Figure(0.963, 100_000)}, Figure(0.96, 100_000)),
-    "Pong": Task({"CleanRL": Figure(20.4, 10 * MILLION)}, Figure(0, 2 * MILLION)),
-    "Breakout": Task({"CleanRL": Figure(415, 10 * MILLION)}, Figure(415, 10 * MILLION)),
-    "BeamRider": Task({"CleanRL": Figure(1916, 10 * MILLION)}, Figure(1916, 10 * MILLION)),
+    "MiniGrid-DoorKey-5x5": (Figure("RL-Zoo", 0.964, 100_000),),
+    "MiniGrid-Unlock": (Figure("RL-Zoo", 0.963, 100_000),),
+    "Pong": (
+        Figure("CleanRL", 20.4, 10 * MILLION),
+        Figure("RL-Zoo", 20.99, 10 * MILLION),
+    ),
+    "Pong, sticky": (Figure("SLM-Lab", 16.7, 10 * MILLION),),
+    "Breakout": (
+        Figure("CleanRL", 415, 10 * MILLION),
+        Figure("CleanRL, EnvPool", 466, 10 * MILLION),
+    ),
+    "Breakout, sticky": (Figure("SLM-Lab", 326, 10 * MILLION),),
+    "BeamRider": (
+        Figure("CleanRL", 1916, 10 * MILLION),
+        Figure("RL-Zoo", 3397, 10 * MILLION),
+    ),
 }
 
 
-def published(env: str) -> Task:
-    """Returns the published returns of a task; an empty one if unknown.
+def published(env: str) -> tuple[Figure, ...]:
+    """Returns the published returns of a task; none if it is unknown.
 
     Args:
-      env: Id of the environment, and its wrappers: `ale_py:ALE/Pong-v5`, `CartPole-v1, hide_velocity`.
+      env: Id of the environment, its wrappers, and `sticky` if actions are: `ale_py:ALE/Pong-v5`,
+        `CartPole-v1, hide_velocity`, `ALE/Pong-v5, preprocess, sticky`.
     """
-    env, *wrappers = env.split(", ")
+    env, *variants = env.split(", ")
     if env.startswith("dm_control/"):
-        return TASKS.get(env.removeprefix("dm_control/"), Task())
+        return TASKS.get(env.removeprefix("dm_control/"), ())
     name = re.sub(r"(NoFrameskip)?(-v\d+)?$", "", env.rpartition(":")[2].rpartition("/")[2])
-    if "hide_velocity" in wrappers:
-        name += ", hide_velocity"
-    return TASKS.get(name, Task())
+    for variant in ("hide_velocity", "sticky"):
+        if variant in variants:
+            name += f", {variant}"
+    return TASKS.get(name, ())
+
+
+def best(figures: Sequence[Figure], steps: int) -> Figure | None:
+    """Returns the best figure of the same budget, or the best one at all if there is none.
+
+    Args:
+      figures: Published returns of a task.
+      steps: Environment steps of the row that is compared.
+    """
+    same = [figure for figure in figures if figure.steps <= SAME_BUDGET * steps]
+    return max(same or figures, key=lambda figure: figure.mean, default=None)

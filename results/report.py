@@ -4,57 +4,69 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from agents.runs.comparison import bootstrap_interval
+from results.formatting import aligned, figure, mean_and_deviation, short
 from results.learning_curves import short_steps
-from results.published import PROTOCOLS, SOURCES, Figure
-from results.rows import ComparedRow, task_of
+from results.published import Figure, best
+from results.rows import ComparedRow, Row, figures_of, on_policy_of, reaches, target_of
+
+ON_POLICY = "ppo"
+WIDTH = 118
 
 HEADER = """\
 # Results
 
-Returns of 20 episodes with deterministic actions, of several seeds; written by `scripts/results.py`.
-
-Returns are means over seeds; `agents train --list` shows those of **last**, and targets are compared with them.
-
-- **last**: the last checkpoint's, with the 95 % bootstrap interval of the mean.
-- **best**: that of each seed's best evaluation. It is chosen by the episodes that it is scored on.
-- **avg**: with the weights averaged over the last updates, for runs with `average_decay`.
-- **min**: wall-clock minutes of one run, from the start of its process to its exit, with as many runs at a time as its
-  command says.
-
-A target is reached late if it took more steps than are named with it. Published figures are returns of other
-libraries' PPO; their environments' versions, settings and protocols differ:
+What return does a preset reach, and is that good? `python scripts/results.py` writes this page from
+`results/results.json`.
 """
-COLUMNS = ["task", "steps", "seeds", "min", "last", "best", "avg", "target", ""]
+READING = """\
+- **return**: 20 episodes with deterministic actions after the last update, as mean ± population standard deviation over
+  the seeds (divisor n). It is the only statistic on this page. Seeds count from 0.
+- **on-policy**: the highest return that other libraries publish for PPO or RPO, with its steps.
+- **any algorithm**: the highest published return. † marks off-policy algorithms: SAC, TD3 and TQC. `own` marks a higher
+  target of ours.
+- **reached**: our mean is at least *any algorithm*. **on-policy only**: our mean is at least *on-policy*.
+- **late**: our mean is high enough, but took more steps. It does not count as reached.
+- **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine.
+
+A published figure has the same budget if it took at most 1.5 times the steps of our row. If no figure has the same
+budget, the best one counts with its own steps. Rows without figures are baselines, or we know no published return.
+The figures come from other versions of the environments and other protocols; [the details](results/details.md) have
+their sources, all curves, all seeds and our notes.
+"""
+REPEAT = """\
+Each section of [the details](results/details.md) ends with its command. This one makes the row `pendulum` again:
+
+```sh
+python scripts/results.py pendulum --seeds=5 --at-once=1 --env-backend=tf
+```
+
+Without a preset, the command trains nothing and writes this page again from the stored runs. `results/runs` has the
+median run of most rows; `agents visualize --logdir=results/runs/cheetah --outdir=videos` shows it.
+"""
+NO_OTHERS = """\
+No run of `sac` or `sac_pendulum` is stored yet. `python scripts/results.py sac_pendulum --seeds=10` adds a row here.
+"""
 
 
-def markdown(table: Mapping[str, ComparedRow], notes: Mapping[str, str]) -> str:
-    """Renders RESULTS.md: a table that fits a screen, and a section for each row.
+def page(table: Mapping[str, ComparedRow]) -> str:
+    """Renders RESULTS.md.
 
     Args:
       table: Rows by label.
-      notes: Notes by label, written by hand.
     """
-    lines = [
-        *HEADER.splitlines(),
-        "",
-        *(
-            f"- {name}: {source.runs}; {PROTOCOLS[source.protocol]}; {source.versions}"
-            for name, source in SOURCES.items()
-        ),
-        "",
-        _count_targets(table),
-        "",
-        *_aligned([COLUMNS, *(_cells(label, row) for label, row in table.items())]),
-    ]
-    for label, row in table.items():
-        lines += ["", *_section(label, row, notes.get(label, ""))]
-    # Links are defined at the end, for the table to stay narrow.
-    lines += ["", *(f"[{label}]: #{label}" for label in table)]
+    on_policy = {label: row for label, row in table.items() if _algorithm(row) == ON_POLICY}
+    others = {label: row for label, row in table.items() if label not in on_policy}
+    rows, single = _split(on_policy)
+    lines = [*HEADER.splitlines(), "", *_wrapped(_count(rows)), "", "## PPO", "", *_table(rows)]
+    lines += ["", *READING.splitlines(), "", *_wrapped(_mujoco(table))]
+    lines += ["", "## One seed", "", *_wrapped(_of_one_seed(single))]
+    if single:
+        lines += ["", *_table(single)]
+    lines += ["", "## SAC", "", *(_table(others) if others else NO_OTHERS.splitlines())]
+    lines += ["", "## Where we lose", "", *_losses(rows), "", "## Repeat", "", *REPEAT.splitlines()]
     return "\n".join(lines) + "\n"
 
 
@@ -65,121 +77,117 @@ def compact_json(table: Mapping[str, ComparedRow]) -> str:
     )
 
 
-def _count_targets(table: Mapping[str, ComparedRow]) -> str:
-    """Returns a sentence on how many targets are reached, and which are not."""
-    missed = [
-        f"[{label}](#{label})"
-        for label, row in table.items()
-        if row["verdict"].startswith("MISSED")
-    ]
-    total = sum(bool(row["verdict"]) for row in table.values())
-    rest = f"**Missed: {', '.join(missed)}.**" if missed else "None is missed."
-    return f"{total - len(missed)} of {total} targets are reached. {rest}"
+def _algorithm(row: Row) -> str:
+    return row.get("algorithm", ON_POLICY)
+
+
+def _split(
+    table: Mapping[str, ComparedRow],
+) -> tuple[dict[str, ComparedRow], dict[str, ComparedRow]]:
+    """Returns the rows of several seeds, and those of one seed."""
+    single = {label: row for label, row in table.items() if len(row["returns"]) == 1}
+    return {label: row for label, row in table.items() if label not in single}, single
+
+
+def _table(rows: Mapping[str, ComparedRow]) -> list[str]:
+    header = ["task", "steps", "seeds", "min", "return", "on-policy", "any algorithm", "verdict"]
+    return aligned([header, *(_cells(label, row) for label, row in rows.items())], "<>>>>>><")
 
 
 def _cells(label: str, row: ComparedRow) -> list[str]:
     """Returns the cells of one row, in the order of the columns."""
-    verdict = "late" if row["verdict"].startswith("reached, but") else row["verdict"]
-    target = task_of(row).target
-    averaged = row.get("averaged")
+    target, on_policy = target_of(row), on_policy_of(row)
+    if target is None and len(row["returns"]) == 1:
+        target = best(figures_of(row), row["steps"])
     return [
-        f"[{label}]",
+        f"[{label}](results/details.md#{label})",
         short_steps(row["steps"]),
         str(len(row["returns"])),
         f"{row['seconds'] / 60:.1f}" if row["seconds"] else "",
-        _last(row),
-        _short(_best(row)),
-        _short(float(np.mean(averaged))) if averaged else "",
-        f"{target.mean:g}" if target else "",
-        f"**{verdict.partition(',')[0]}**" if verdict.startswith("MISSED") else verdict,
+        mean_and_deviation(row),
+        _plain(on_policy if target else None),
+        _plain(target),
+        f"**{row['verdict']}**" if row["verdict"] == "missed" else row["verdict"],
     ]
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """Returns a table whose columns have the width of their longest cell; numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for cells in rows:
-        first, *numbers, last = zip(cells, widths, strict=True)
-        padded = [first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in numbers)]
-        lines.append(f"| {' | '.join([*padded, last[0].ljust(last[1])])} |")
-    rule = [f":{'-' * (widths[0] + 1)}", *(f"{'-' * (width + 1)}:" for width in widths[1:-1])]
-    return [lines[0], f"|{'|'.join([*rule, ':' + '-' * (widths[-1] + 1)])}|", *lines[1:]]
+def _plain(published: Figure | None) -> str:
+    """Formats a published return without its deviation."""
+    return figure(published and Figure(published.source, published.mean, published.steps))
 
 
-def _section(label: str, row: ComparedRow, note: str) -> list[str]:
-    """Returns the lines of a row's section: plot, returns, published figures, note and command."""
-    lines = [f"## {label}", ""]
-    if "curves" in row:
-        lines += [f"![Learning curves of {label}](results/{label}.png)", ""]
-    lines += [*_returns(row), ""]
-    if note:
-        lines += [note.strip(), ""]
-    if "kept_run" in row:
-        show = f"python -m agents.scripts.visualize --logdir={row['kept_run']} --outdir=videos"
-        lines += [f"The median run: `{show}`", ""]
-    seconds = f"{row['seconds']:.0f} s per run" if row["seconds"] else "all runs were resumed"
-    packages = "".join(f", {name} {version}" for name, version in row.get("versions", {}).items())
-    measured = f"{seconds}, {row['steps_per_second']:,.0f} steps/s{packages}"
-    return [*lines, f"`{row['command']}` ({measured})"]
+def _count(rows: Mapping[str, ComparedRow]) -> str:
+    """Returns how many targets are reached."""
+    compared = [row for row in rows.values() if row["verdict"]]
+    any_algorithm = sum(row["verdict"] == "reached" for row in compared)
+    on_policy = sum(bool((one := on_policy_of(row)) and reaches(row, one)) for row in compared)
+    return (
+        f"**{on_policy} of {len(compared)} rows reach the best published on-policy return for their number of steps, "
+        f"and {any_algorithm} of {len(compared)} reach the best published return of any algorithm.** "
+        "Rows of one seed are not counted."
+    )
 
 
-def _returns(row: ComparedRow) -> list[str]:
-    """Returns lines on our returns and the published ones."""
-    returns, figures = row["returns"], task_of(row).figures
-    least, most = (f"{one:.{_decimals(row['mean'])}f}" for one in (min(returns), max(returns)))
-    lines = [
-        f"{row['env']}, {row['steps']:,} steps: {_mean(row)}"
-        + (f", from {least} to {most}." if len(returns) > 1 else ".")
+def _of_one_seed(single: Mapping[str, ComparedRow]) -> str:
+    return (
+        f"{len(single)} rows have one seed each. They say little about the preset and are not counted above."
+        if single
+        else "No row has only one seed."
+    )
+
+
+def _mujoco(table: Mapping[str, ComparedRow]) -> str:
+    """Returns a sentence on MuJoCo's versions."""
+    users: dict[str, set[str]] = {}
+    for row in table.values():
+        if version := row.get("versions", {}).get("mujoco"):
+            suite = "dm_control" if row["env"].startswith("dm_control/") else "Gymnasium"
+            users.setdefault(version, set()).add(suite)
+    texts = [
+        f"{version} (tasks of {' and '.join(sorted(users[version]))})" for version in sorted(users)
     ]
-    if figures:
-        texts = (
-            f"{source} {_format_figure(figure)} ({SOURCES[source].protocol})"
-            for source, figure in figures.items()
-        )
-        lines.append(f"Published: {'; '.join(texts)}.")
-        lines.append(f"As good as: {', '.join(row['as_good_as']) or 'none of them'}.")
-    if row["verdict"]:
-        target = _format_figure(task_of(row).target)
-        lines.append(f"Target {target}: {row['verdict'].replace('MISSED', '**MISSED**')}.")
-    return lines
+    return f"MuJoCo's versions: {', '.join(texts)}." if texts else ""
 
 
-def _last(row: ComparedRow) -> str:
-    """Returns the mean over seeds of the last evaluation, and its 95 % interval."""
-    mean = _short(row["mean"])
-    if len(row["returns"]) < 2:
-        return mean
-    low, high = bootstrap_interval(np.array(row["returns"]), lambda scores: scores.mean(axis=-1))
-    return f"{mean} [{_short(low)}, {_short(high)}]"
+def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
+    """Returns a list of the rows below published figures, and of those with a bad seed."""
+    missed = {label: row for label, row in rows.items() if row["verdict"] == "missed"}
+    off_policy = [label for label, row in rows.items() if _below_off_policy(row)]
+    late = [label for label, row in rows.items() if row["verdict"].startswith("late")]
+    spread = {
+        label: row
+        for label, row in rows.items()
+        if row["mean"] > 0 and min(row["returns"]) < row["mean"] / 2
+    }
+    few = [label for label, row in rows.items() if len(row["returns"]) < 5]
+    points = [
+        ("Below the best on-policy figure", (_gap(*item) for item in missed.items())),
+        ("Below an off-policy figure", off_policy),
+        ("Late", late),
+        (
+            "The worst seed has less than half of the mean",
+            (f"{label} ({short(min(row['returns']))})" for label, row in spread.items()),
+        ),
+        ("Fewer than five seeds", few),
+    ]
+    return [line for title, items in points for line in _point(title, list(items))]
 
 
-def _best(row: ComparedRow) -> float:
-    """Returns the mean over seeds of the best evaluation; of old rows, of the last one."""
-    curves = row["curves"]["returns"] if "curves" in row else [[] for _ in row["returns"]]
-    pairs = zip(curves, row["returns"], strict=True)
-    bests = [max([last, *curve[:-1]]) for curve, last in pairs]
-    return max(float(np.mean(bests)), row["mean"])  # The returns of a row are rounded.
+def _below_off_policy(row: Row) -> bool:
+    figures = [figure for figure in figures_of(row) if figure.off_policy]
+    target = target_of(row)
+    return bool(figures and target and target.off_policy and row["mean"] < target.mean)
 
 
-def _short(number: float) -> str:
-    return f"{number:.{0 if abs(number) >= 1000 else _decimals(number)}f}"
+def _gap(label: str, row: Row) -> str:
+    one = on_policy_of(row)
+    return f"{label} ({short(row['mean'])} of {one.mean:,g})" if one else label
 
 
-def _decimals(number: float) -> int:
-    """Returns the decimals to show; returns of MiniGrid, for example, are below one."""
-    return 1 if abs(number) >= 2 else 2
+def _point(title: str, items: list[str]) -> list[str]:
+    text = f"- {title}: {', '.join(items) or 'no row'}."
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _mean(row: ComparedRow) -> str:
-    """Returns mean and standard deviation over the seeds; of a single one there is none."""
-    decimals = _decimals(row["mean"])
-    spread = f" ± {row['std']:.{decimals}f}" if len(row["returns"]) > 1 else ""
-    return f"{row['mean']:.{decimals}f}{spread}"
-
-
-def _format_figure(figure: Figure | None) -> str:
-    if figure is None:
-        return ""
-    spread = "" if figure.std is None else f" ± {figure.std:g}"
-    return f"{figure.mean:g}{spread} ({short_steps(figure.steps)})"
+def _wrapped(text: str) -> Iterable[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

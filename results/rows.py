@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from results.learning_curves import Curves, short_steps
-from results.published import Figure, Task, published
+from results.published import Figure, best, published
 from results.runs import Run
 
+OWN = "own"  # Source of targets that a command names.
 NEAR = 0.02  # Relative difference of steps that count as equal: runs end with a whole rollout.
 
 
@@ -28,12 +29,14 @@ class Row(_Row, total=False):
     """A row of results.json: statistics over the seeds of one preset.
 
     `returns` are those of the last evaluations, `averaged` those of the averaged weights then, where
-    there are any. `versions` are those of the last run's packages, and `kept_run` is the folder of the
-    median run's weights. `own_target` replaces the environment's target, or removes it if it is None.
-    Old rows have no preset, no curves and no versions.
+    there are any; `std` is their population standard deviation over the seeds. `versions` are those of
+    the last run's packages, and `kept_run` is the folder of the median run's weights. `own_target`
+    raises the target, or removes it if it is None. Old rows are of PPO and have no preset, no algorithm,
+    no curves and no versions.
     """
 
     preset: str
+    algorithm: str
     curves: Curves
     averaged: list[float]
     versions: dict[str, str]
@@ -44,6 +47,7 @@ class Row(_Row, total=False):
 class PublishedFigure(TypedDict):
     """A published return, as `results.published.Figure`."""
 
+    source: str
     mean: float
     steps: int
     std: float | None
@@ -52,8 +56,7 @@ class PublishedFigure(TypedDict):
 class ComparedRow(Row):
     """A row with the figures that it is compared with; those of old files are replaced."""
 
-    published: dict[str, PublishedFigure]
-    as_good_as: list[str]
+    published: list[PublishedFigure]
     target: PublishedFigure | None
     verdict: str
 
@@ -66,6 +69,7 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
     whole = [run.seconds for run in runs if not run.resumed]
     row: Row = {
         "preset": preset,
+        "algorithm": runs[0].algorithm,
         "env": runs[0].env,
         "steps": steps[-1],
         "returns": [round(value, 3) for value in returns],
@@ -88,38 +92,63 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
 
 
 def compare(row: Row) -> ComparedRow:
-    """Adds published figures, the sources that the row reaches, the target and the verdict."""
-    task = task_of(row)
+    """Adds published figures, the target and the verdict."""
+    target = target_of(row)
     return {
         **row,
-        "published": {source: _as_dict(figure) for source, figure in task.figures.items()},
-        "as_good_as": [
-            source for source, figure in task.figures.items() if row["mean"] >= figure.mean
-        ],
-        "target": _as_dict(task.target) if task.target else None,
-        "verdict": verdict(row["mean"], row["steps"], task.target),
+        "published": [_as_dict(figure) for figure in figures_of(row)],
+        "target": _as_dict(target) if target else None,
+        "verdict": verdict(row),
     }
 
 
-def task_of(row: Row) -> Task:
-    """Returns the published figures of the row's environment, and the target of this row."""
-    task = published(row["env"])
+def figures_of(row: Row) -> tuple[Figure, ...]:
+    """Returns the published figures of the row's task."""
+    sticky = '"repeat_action_probability":0.25' in row["command"]
+    return published(row["env"] + ", sticky" * sticky)
+
+
+def target_of(row: Row) -> Figure | None:
+    """Returns the best published figure for the row's steps, of any algorithm, or its own if that is higher."""
+    figure = best(figures_of(row), row["steps"])
     if "own_target" not in row:
-        return task
-    target = row["own_target"]
-    return Task(task.figures, None if target is None else Figure(target, row["steps"]))
+        return figure
+    own = row["own_target"]
+    if own is None or (figure and figure.mean >= own):
+        return None if own is None else figure
+    return Figure(OWN, own, row["steps"])
 
 
-def verdict(mean: float, steps: int, target: Figure | None) -> str:
-    """Returns whether a target is reached, and with how many steps; empty without a target."""
+def on_policy_of(row: Row) -> Figure | None:
+    """Returns the best published figure for the row's steps of on-policy algorithms."""
+    return best([figure for figure in figures_of(row) if not figure.off_policy], row["steps"])
+
+
+def reaches(row: Row, figure: Figure) -> bool:
+    """Returns whether the row's mean is as high as a figure after as many steps or fewer."""
+    return row["mean"] >= figure.mean and row["steps"] <= figure.steps * (1 + NEAR)
+
+
+def verdict(row: Row) -> str:
+    """Returns which published figures a row of several seeds reaches; empty without a target."""
+    target, on_policy = target_of(row), on_policy_of(row)
+    if len(row["returns"]) < 2:
+        return "one seed"
     if target is None:
         return ""
-    if mean >= target.mean:
-        late = steps > target.steps * (1 + NEAR)
-        return f"reached, but with {short_steps(steps)} steps" if late else "reached"
-    early = steps < target.steps * (1 - NEAR)
-    return f"MISSED, with {short_steps(steps)} steps" if early else "MISSED"
+    if reaches(row, target):
+        return "reached"
+    if on_policy and target.off_policy and reaches(row, on_policy):
+        return "on-policy only"
+    if row["mean"] >= target.mean:
+        return f"late: {short_steps(row['steps'])} of {short_steps(target.steps)}"
+    return "missed"
 
 
 def _as_dict(figure: Figure) -> PublishedFigure:
-    return {"mean": figure.mean, "steps": figure.steps, "std": figure.std}
+    return {
+        "source": figure.source,
+        "mean": figure.mean,
+        "steps": figure.steps,
+        "std": figure.std,
+    }

@@ -34,6 +34,7 @@ class Run:
       resumed: Whether it was stopped before and resumed, so that `seconds` is not the whole.
       steps_per_second: Median training speed, in environment steps.
       versions: Of the packages that its returns depend on; none of old runs.
+      algorithm: The setting `algorithm`.
     """
 
     path: Path
@@ -44,6 +45,7 @@ class Run:
     resumed: bool
     steps_per_second: float
     versions: dict[str, str] = field(default_factory=dict)
+    algorithm: str = "ppo"
 
 
 def train(logdir: Path, label: str, preset: str, seed: int, settings: Sequence[str]) -> Run | None:
@@ -113,6 +115,7 @@ def _read_run(path: Path, timing: Path) -> Run:
     speeds = [row["perf/steps_per_second"] for row in rows if "perf/steps_per_second" in row]
     return Run(
         path=path,
+        algorithm=config.algorithm,
         env=", ".join([config.env, *(name.rpartition(":")[2] for name in config.env_wrappers)]),
         curve={
             int(row["step"]): row["eval/return_mean"] for row in rows if "eval/return_mean" in row

@@ -31,7 +31,10 @@ from agents.settings.parser import option_name
 from agents.types import PlainData
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "FAULTS.md", "RESULTS.md")
+PAGES = (
+    *("BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "FAULTS.md", "RESULTS.md"),
+    *("benchmarks/details.md", "results/details.md", "tests/faults/details.md"),
+)
 IMAGES = ("benchmarks", "results")
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[\w./-]+)(?:#([\w.-]+))?\)")
 

@@ -1,5 +1,4 @@
 import json
-import re
 import sys
 
 import gymnasium
@@ -10,10 +9,14 @@ import agents
 from agents.deployment.space_json import spaces_to_json
 from agents.errors import UsageError
 from agents.runs.checkpoint_files import write
-from agents.runs.preset_table import EXPECTED, preset_table
 from agents.runs.run_directory import RunDirectory
 from results import command
+from results.details import details
+from results.report import page
+from results.rows import compare
 from results.runs import folder_name
+
+NOTES = command.ROOT / "results" / "notes.yaml"
 
 LARGE = np.zeros(10**6, np.float32)  # As the state of an optimizer is, which acting does not need.
 
@@ -42,7 +45,7 @@ def write_run(
     record = {"spaces": spaces_to_json(*[gymnasium.spaces.Box(-1, 1, (1,))] * 2)}
     values = {"network/policy/output/bias": np.full(1, seed, np.float32), "optimizer/adam": LARGE}
     write(run.checkpoints, interval * len(returns), values, best=False, record=record)
-    timing = {"seconds": 20.0 + seed, "resumed": seed == 2, "versions": {"gymnasium": f"1.{seed}"}}
+    timing = {"seconds": 20.0 + seed, "resumed": seed == 2, "versions": {"mujoco": f"3.{seed}"}}
     (folder / "result.json").write_text(json.dumps(timing))
 
 
@@ -52,13 +55,24 @@ def write_results(monkeypatch, folder, *arguments):
     )
     command.main()
     rows = json.loads((folder / "results" / "results.json").read_text())
-    return rows, (folder / "RESULTS.md").read_text()
+    return rows, (folder / "RESULTS.md").read_text(), read_details(folder)
+
+
+def read_details(folder):
+    return (folder / "results" / "details.md").read_text()
+
+
+def cells_of(label, text):
+    [line] = [line for line in text.splitlines() if line.startswith(f"| [{label}]")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
 
 
 def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     for seed, last in enumerate([-150.0, -160.0, -190.0]):
         write_run(tmp_path, "pendulum", "pendulum", [-1200.123, *[-300.0] * 8, last], seed)
-    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1")
+    table, text, written = write_results(
+        monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1"
+    )
     row = table["pendulum"]
     assert (row["env"], row["preset"], row["steps"]) == ("Pendulum-v1", "pendulum", 100_000)
     assert row["returns"] == [-150, -160, -190]
@@ -66,55 +80,46 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     assert row["std"] == pytest.approx(17, abs=0.01)
     assert row["seconds"] == 20.5  # Without the third run, which was resumed.
     assert row["steps_per_second"] == 1001
-    assert row["versions"] == {"gymnasium": "1.2"} and "steps/s, gymnasium 1.2)" in text
-    assert row["published"]["RL-Zoo"] == {"mean": -172.2, "steps": 100_000, "std": 104.2}
-    assert row["target"]["mean"] == -172.2 and row["verdict"] == "reached"
+    assert row["versions"] == {"mujoco": "3.2"} and "steps/s, mujoco 3.2)" in written
+    assert "MuJoCo's versions: 3.2 (tasks of Gymnasium)." in text.splitlines()
+    zoo = {"source": "RL-Zoo", "mean": -172.2, "steps": 100_000, "std": 104.2}
+    assert zoo in row["published"] and row["target"] == zoo
+    assert (row["verdict"], row["algorithm"]) == ("reached", "ppo")
     assert row["curves"]["steps"] == list(range(10_000, 110_000, 10_000))
     assert row["curves"]["returns"][0] == [-1200.12, *[-300] * 8, -150]
     assert row["command"] == "python scripts/results.py pendulum --seeds=3 --at-once=1"
-    [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells == [
-        "[pendulum]",
+    assert cells_of("pendulum", text) == [
+        "[pendulum](results/details.md#pendulum)",
         "100k",
         "3",
         "0.3",
-        "-166.7 [-190.0, -150.0]",
-        "-166.7",
-        "",
-        "-172.2",
+        "-166.7 ± 17.0",
+        "-172.2 (100k)",
+        "-172.2 (100k)",
         "reached",
     ]
-    assert "[pendulum]: #pendulum" in text.splitlines()
     for sentence in (
-        "Pendulum-v1, 100,000 steps: -166.7 ± 17.0, from -190.0 to -150.0.",
-        "Published: CleanRL -1142 (8M) (training); RL-Zoo -172.2 ± 104.2 (100k) (last).",
+        "Pendulum-v1, 100,000 steps: -166.7 ± 17.0.",
+        "Seeds: -150.0, -160.0, -190.0.",
+        "Published: CleanRL -1,142 (8M) (training); RL-Zoo -172.2 ± 104.2 (100k) (last).",
         "As good as: CleanRL, RL-Zoo.",
-        "Target -172.2 (100k): reached.",
+        "Target: RL-Zoo -172.2 ± 104.2 (100k): reached.",
+        "![Learning curves of pendulum](pendulum.png)",
     ):
-        assert sentence in text.splitlines()
-    assert "1 of 1 targets are reached. None is missed." in text
-    assert "![Learning curves of pendulum](results/pendulum.png)" in text
+        assert sentence in written.splitlines()
+    assert text.count("1 of 1") == 2 and "No run of `sac`" in text
 
 
-def test_results_agree_with_each_other():
-    """RESULTS.md, its sections, results.json, and `train --list` show the same returns."""
-    table = json.loads((command.ROOT / "results" / "results.json").read_text())
-    text = (command.ROOT / "RESULTS.md").read_text()
-    lines = {found[1]: found[0] for found in re.finditer(r"^\| \[(\w+)\].*$", text, re.MULTILINE)}
-    listed = {line.split()[0]: line.split()[4] for line in preset_table() if len(line.split()) == 6}
-    expected = json.loads(EXPECTED.read_text())
-    assert set(lines) == set(table)
-    for label, row in table.items():
-        cells = [cell.strip() for cell in lines[label].split("|")]
-        last, best = float(cells[5].split()[0]), float(cells[6])
-        mean = np.mean(row["returns"])
-        assert last == pytest.approx(mean, abs=0.51 if abs(mean) >= 1000 else 0.051), label
-        assert best >= last, label
-        decimals = 1 if abs(mean) >= 2 else 2
-        assert f"{row['env']}, {row['steps']:,} steps: {row['mean']:.{decimals}f}" in text
-        if label in expected:
-            assert float(listed[label]) == round(row["mean"], 1)
+def test_the_pages_are_those_of_the_stored_runs():
+    """`python scripts/results.py` on the committed files gives the committed pages."""
+    rows = json.loads((command.ROOT / "results" / "results.json").read_text())
+    table = {label: compare(row) for label, row in sorted(rows.items())}
+    assert rows == table
+    assert page(table) == (command.ROOT / "RESULTS.md").read_text()
+    assert details(table, command._read_notes(NOTES)) == read_details(command.ROOT)
+    assert len(page(table).splitlines()) < 130
+    images = {f"{label}.png" for label in table}
+    assert images == {path.name for path in (command.ROOT / "results").glob("*.png")}
 
 
 def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
@@ -122,16 +127,28 @@ def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
     (tmp_path / "results" / "notes.yaml").write_text(
         "pendulum: |\n  A larger network was\n  tried.\n"
     )
-    write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10)
+    for seed in range(2):
+        write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10, seed)
     for _ in range(2):  # The note is kept when the row is replaced.
-        table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
-        assert (table["pendulum"]["verdict"], table["pendulum"]["as_good_as"]) == (
-            "MISSED",
-            ["CleanRL"],
-        )
-        assert "0 of 1 targets are reached. **Missed: [pendulum](#pendulum).**" in text
-        assert "**MISSED** |" in text and "Target -172.2 (100k): **MISSED**." in text
-        assert "A larger network was\ntried.\n" in text
+        table, text, written = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=2")
+        assert table["pendulum"]["verdict"] == "missed" and "As good as: CleanRL.\n" in written
+        assert text.count("0 of 1") == 2 and "| **missed** |" in text
+        assert "- Below the best on-policy figure: pendulum (-300.0 of -172.2).\n" in text
+        assert "A larger network was\ntried.\n" in written
+
+
+def test_rows_of_one_seed_are_not_counted(monkeypatch, tmp_path):
+    write_run(tmp_path, "pendulum", "pendulum", [-100.0] * 10)
+    _, text, _ = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+    assert text.count("0 of 0") == 2 and cells_of("pendulum", text)[-1] == "one seed"
+
+
+def test_runs_of_sac_have_a_table_of_their_own(monkeypatch, tmp_path):
+    for seed in range(2):
+        write_run(tmp_path, "sac_pendulum", "sac_pendulum", [-100.0] * 10, seed, interval=1000)
+    table, text, _ = write_results(monkeypatch, tmp_path, "sac_pendulum", "--seeds=2")
+    assert table["sac_pendulum"]["algorithm"] == "sac"
+    assert "[sac_pendulum]" in text.partition("## SAC")[2] and "No run of" not in text
 
 
 def test_everything_can_be_written_from_results_json_alone(monkeypatch, tmp_path):
@@ -151,21 +168,21 @@ def test_everything_can_be_written_from_results_json_alone(monkeypatch, tmp_path
 def test_other_settings_can_have_a_row_of_their_own(monkeypatch, tmp_path):
     settings = ["--env-backend=inline", "--objective=kl"]
     write_run(tmp_path, "pendulum", "pendulum", [-150.0] * 10)
-    write_run(tmp_path, "pendulum_kl", "pendulum", [-170.0] * 10, settings=settings)
+    for seed in range(2):
+        write_run(tmp_path, "pendulum_kl", "pendulum", [-170.0] * 10, seed, settings=settings)
     write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
-    own = ["--label=pendulum_kl", "--target=-165", "--seeds=1", *settings]
-    table, text = write_results(monkeypatch, tmp_path, "pendulum", *own)
+    own = ["--label=pendulum_kl", "--target=-165", "--seeds=2", *settings]
+    table, text, written = write_results(monkeypatch, tmp_path, "pendulum", *own)
     assert set(table) == {"pendulum", "pendulum_kl"}
     row = table["pendulum_kl"]
     assert (row["preset"], row["mean"], row["target"]["mean"], row["verdict"]) == (
         "pendulum",
         -170,
         -165,
-        "MISSED",
+        "missed",
     )
-    assert "--label=pendulum_kl --target=-165 --env-backend=inline --objective=kl`" in text
-    table, _ = write_results(monkeypatch, tmp_path)
-    assert table["pendulum_kl"]["verdict"] == "MISSED" and table["pendulum"]["verdict"] == "reached"
+    assert "--label=pendulum_kl --target=-165 --env-backend=inline --objective=kl`" in written
+    assert write_results(monkeypatch, tmp_path)[0] == table
 
 
 @pytest.mark.parametrize(
@@ -198,7 +215,7 @@ def test_a_run_that_fails_keeps_its_row_and_the_others_are_written(monkeypatch, 
     assert set(json.loads((tmp_path / "results" / "results.json").read_text())) == {"cartpole"}
 
 
-def test_averaged_weights_have_a_column(monkeypatch, tmp_path):
+def test_averaged_weights_are_in_the_details(monkeypatch, tmp_path):
     for seed in range(5):
         returns = [-300.0, -100.0, *[-200.0] * 7, -150.0 - 10 * seed]
         write_run(tmp_path, "pendulum", "pendulum", returns, seed)
@@ -207,20 +224,23 @@ def test_averaged_weights_have_a_column(monkeypatch, tmp_path):
             file.write(
                 json.dumps({"step": 100_000, "eval/averaged_return_mean": -140.0 - seed}) + "\n"
             )
-    table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=5", "--at-once=1")
+    table, text, written = write_results(
+        monkeypatch, tmp_path, "pendulum", "--seeds=5", "--at-once=1"
+    )
     assert table["pendulum"]["averaged"] == [-140, -141, -142, -143, -144]
-    [line] = [line for line in text.splitlines() if line.startswith("| [pendulum]")]
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[4].startswith("-170.0 [-18") and cells[5:7] == ["-100.0", "-142.0"]
+    assert cells_of("pendulum", text)[4] == "-170.0 ± 14.1"
+    assert "Best: -100.0. Averaged: -142.0." in written.splitlines()
 
 
 def test_the_weights_of_the_median_run_are_kept(monkeypatch, tmp_path):
     for seed, last in enumerate([-160.0, -150.0, -190.0]):
         write_run(tmp_path, "pendulum", "pendulum", [*[-300.0] * 9, last], seed)
     for _ in range(2):  # A row that is made again replaces it.
-        table, text = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1")
+        table, text, written = write_results(
+            monkeypatch, tmp_path, "pendulum", "--seeds=3", "--at-once=1"
+        )
     assert table["pendulum"]["kept_run"] == "results/runs/pendulum"
-    assert "visualize --logdir=results/runs/pendulum --outdir=videos`" in text
+    assert "visualize --logdir=results/runs/pendulum --outdir=videos`" in written
     run = RunDirectory.of(tmp_path / "results" / "runs" / "pendulum")
     assert run.checkpoint("last").name.endswith("-100000")
     with np.load(run.checkpoint("last").with_suffix(".npz")) as file:

@@ -12,8 +12,8 @@ def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path,
         "steps": list(range(100, 5100, 100)),
         "returns": [[seed + step / 10 for step in range(50)] for seed in range(5)],
     }
-    path, peers = tmp_path / "a.png", TASKS["Walker2d"].figures
-    plot_learning_curves(path, "walker", curves, peers, Figure(9, 5000))
+    path, peers = tmp_path / "a.png", TASKS["Walker2d"]
+    plot_learning_curves(path, "walker", curves, peers, Figure("own", 9, 5000))
     [panel] = plots[0].axes
     lines = [line.get_ydata() for line in panel.lines if len(line.get_ydata()) == 50]
     assert [line[0] for line in lines] == [0, 1, 2, 3, 4, 2]  # The last is their mean.
@@ -22,11 +22,12 @@ def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path,
         for line in panel.lines
         if len(line.get_ydata()) == 2
     }
-    assert flat == {2288: "-", 3479: "-", 2971: "-", 3494: "-", 3589: "-", 5100: "-", 9: "--"}
+    on_policy = dict.fromkeys([2288, 3479, 2971, 3494, 3589, 5100, 6000], "-")
+    assert flat == {**on_policy, 4718: ":", 9: "--"}
     labels = [text.get_text() for text in panel.texts]
     assert labels == [
-        "target 9 (5k)", "CleanRL 2,288 (1M)", "TF-Agents 2,971 (1M)", "RL-Zoo 3,479 (1M)", "Tianshou 3,494 (1M)",
-        "Tianshou, maximum 3,589 (1M)", "rl_games 5,100 (3M)",
+        "target: own 9 (5k)", "CleanRL 2,288 (1M)", "TF-Agents 2,971 (1M)", "RL-Zoo 3,479 (1M)", "Tianshou 3,494 (1M)",
+        "Tianshou, maximum 3,589 (1M)", "RL-Zoo TD3 4,718 (1M)", "rl_games 5,100 (3M)", "rl_games 6,000 (10M)",
     ]  # fmt: skip
     heights = [text.get_position()[1] for text in panel.texts]
     assert all(above - below > 0.06 for below, above in zip(heights, heights[1:], strict=False))
