@@ -1,16 +1,18 @@
-r"""Measures this library and its peers in one run, and writes BENCHMARKS.md.
+r"""Measures this library and its peers in one run, and writes BENCHMARKS.md from what is stored.
 
     pip install -e '.[bench]'
-    python scripts/benchmark.py --suite=all --markdown=BENCHMARKS.md \
+    python scripts/benchmark.py --suite=all --markdown=benchmarks/details.md \
         --json=benchmarks/benchmarks.json --plot=benchmarks
+    python scripts/benchmark.py --report
     python scripts/benchmark.py --suite=stepping --quick
     python scripts/benchmark.py --against=HEAD~1 --suite=training
     python scripts/benchmark.py --suite=clock
     python -m benchmarks.peers --help
 
-The fourth one compares this checkout with another commit instead of with peers, after trainings of
-both have shown whether they end in the same numbers; the exit code is 1 if they do not. The fifth
-one takes hours, keeps every finished run, and is not part of all suites.
+The third command measures nothing: it writes BENCHMARKS.md from the files in benchmarks/. --against
+compares this checkout with another commit instead of with peers, after trainings of both have shown
+whether they end in the same numbers; the exit code is 1 if they do not. The suite `clock` takes
+hours, keeps every finished run, and is not part of all suites.
 
 Peers that are not installed are left out; the last command tells how to install those that need a
 Python environment of their own. Nothing else should run meanwhile: figures depend on the load of
@@ -32,6 +34,7 @@ from pathlib import Path
 from benchmarks.case import OURS
 from benchmarks.machine import load_average, machine, versions
 from benchmarks.other_checkout import checked_out, end_in_equal_numbers
+from benchmarks.page import Origin, write_page
 from benchmarks.peers import installation
 from benchmarks.report import Section, format_number, interval, write_markdown
 from benchmarks.runner import ROOT
@@ -42,6 +45,9 @@ from benchmarks.summary import Entry, figures_of, summarize
 def main() -> None:
     """Runs the command."""
     options = _parser().parse_args()
+    if options.report:
+        write_page()
+        return
     if options.against and options.suite in KEEPING:
         sys.exit(
             f"error: --against: suite {options.suite} compares scores, not speeds; use another"
@@ -76,15 +82,22 @@ def write(
     load: float,
 ) -> None:
     """Writes a suite to the files of the options, which keep what they have of suites not measured."""
+    origin: Origin = {
+        "command": shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]]),
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "load": round(load, 1),
+        "versions": {**versions(), **installation.versions()},
+    }
     if options.json:
         before = json.loads(options.json.read_text()) if options.json.exists() else {}
-        options.json.write_text(json.dumps({**before, **results}, indent=2) + "\n")
-    command = shlex.join(["python", "scripts/benchmark.py", *sys.argv[1:]])
-    date = time.strftime("%Y-%m-%d")
-    occasion = f"on {date}, {machine()}, load average {load:.1f} before"
+        origins = {**before.get("origins", {}), section.suite: origin}
+        content = {**before, **results, "origins": origins}
+        options.json.write_text(json.dumps(content, indent=2) + "\n")
+    occasion = f"on {origin['date']}, {machine()}, load average {load:.1f} before"
     if options.markdown:
-        all_versions = {**versions(), **installation.versions()}
-        write_markdown(options.markdown, [section], f"`{command}` {occasion}", all_versions)
+        command = f"`{origin['command']}` {occasion}"
+        write_markdown(options.markdown, [section], command, origin["versions"])
     if options.guide and section.suite == "distributed":
         from benchmarks.scaling_guide import write_guide
 
@@ -175,7 +188,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", type=Path, metavar="FILE", help="file for the figures")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="folder for a plot of every suite")
     parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="file for the tables, such as BENCHMARKS.md"
+        "--markdown", type=Path, metavar="FILE", help="file for all tables: benchmarks/details.md"
+    )
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="write BENCHMARKS.md from the stored figures; measure nothing",
     )
     parser.add_argument(
         "--guide",

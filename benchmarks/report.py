@@ -1,4 +1,4 @@
-"""BENCHMARKS.md: a section per suite, replaced when the suite has run; other sections are kept."""
+"""benchmarks/details.md: a section per suite, replaced when the suite has run; other sections are kept."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from benchmarks.summary import Entry, figures_of, scalar
 from benchmarks.targets import TARGETS
 
 HEADER = """\
-# Benchmarks
+# Details of the benchmarks
 
-Written by `scripts/benchmark.py`; the last sections are written by hand and kept when it runs again. Contestants are
-measured in turns in the same run, each in a process of its own; what counts is the median over the rounds. A ratio is
-the median of the rounds' ratios, with its 95 % bootstrap interval: for speeds and times, how many times as fast as the
-peer we are."""
+[BENCHMARKS.md](../BENCHMARKS.md) has the figures that readers ask for; this file has all of them.
+`scripts/benchmark.py` writes a section when its suite runs; the last sections are written by hand and kept.
+Contestants are measured in turns in the same run, each in a process of its own; the figure is the median over the
+rounds. A ratio is the median of the rounds' ratios, with its 95 % bootstrap interval: for speeds and times, how many
+times as fast as the peer we are."""
 BY_HAND = """\
 ## Gain of each optimization
 
@@ -52,7 +53,7 @@ def write_markdown(
     """Writes sections into the file, in place of those with the same titles.
 
     Args:
-      path: BENCHMARKS.md; a new file gets an empty section to be written by hand.
+      path: benchmarks/details.md; a new file gets an empty section to be written by hand.
       sections: Suites that have run.
       origin: Command, machine and date, for each section.
       versions: Package versions by name.

@@ -25,7 +25,7 @@ class Suite(Protocol):
     """A module with the cases of one subject.
 
     Attributes:
-      TITLE: Heading of its section in BENCHMARKS.md.
+      TITLE: Heading of its section in benchmarks/details.md.
       INTRO: What is measured and compared.
     """
 

@@ -58,7 +58,7 @@ def test_sections_that_were_not_measured_are_kept(tmp_path):
     assert "| 11 |" in text and "| 33 |" in text and "| 22 |" not in text
     titles = [line for line in text.splitlines() if line.startswith("#")]
     assert titles == [
-        "# Benchmarks", "## Stepping", "## Training", "## Gain of each optimization", "## More by hand",
+        "# Details of the benchmarks", "## Stepping", "## Training", "## Gain of each optimization", "## More by hand",
     ]  # fmt: skip
     write_markdown(path, [section("stepping", 33.0)], "second", {})
     assert path.read_text() == text

@@ -1,0 +1,317 @@
+"""BENCHMARKS.md: the figures that readers ask for, from the JSON files of the suites."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias, TypedDict
+
+from benchmarks.case import OURS
+from benchmarks.report import format_number
+from benchmarks.runner import ROOT
+from benchmarks.summary import SCORES, SPEEDS, TIMES, Entry, figures_of, scalar
+from benchmarks.targets import TARGETS
+
+FILES = ("benchmarks.json", "distributed.json")
+DETAILS = "benchmarks/details.md"
+WIDTH = 118
+
+# Contestants of other libraries; the others are variants of ours.
+PEERS = {
+    "SyncVectorEnv": "SyncVectorEnv",
+    "AsyncVectorEnv": "AsyncVectorEnv",
+    "SB3": "Stable-Baselines3",
+    "skrl": "skrl",
+    "EnvPool": "EnvPool",
+    "PufferLib": "PufferLib",
+    "Sample Factory": "Sample Factory",
+    "rl_games": "rl_games",
+    "CleanRL": "CleanRL",
+    "PureJaxRL": "PureJaxRL",
+    "RLtools": "RLtools",
+    "TensorFlow": "TensorFlow",
+}
+
+
+class Origin(TypedDict):
+    """Circumstances of a suite's run; `load` is the load average before, None if unknown."""
+
+    command: str
+    date: str
+    machine: str
+    load: float | None
+    versions: dict[str, str]
+
+
+Results: TypeAlias = Mapping[str, Mapping[str, Entry]]
+
+HEADER = """\
+# Benchmarks
+
+How fast does it train and step, how soon does it start, and how much memory does it take? `python
+scripts/benchmark.py --report` writes this page from `benchmarks/*.json`. [The details](benchmarks/details.md) have
+every contestant, all settings, minima, maxima and intervals.
+
+Every cell is a median over rounds. Contestants take turns, each in a process of its own. *1.5x* means that we are 1.5
+times as fast as that peer: it is the median of the rounds' ratios. There is no GPU.
+"""
+
+TRAINING = """\
+Environment steps per second of PPO, collecting and learning. All contestants do the same work; evaluation, logging and
+checkpoints are off. A peer counts with its faster number of threads. `tf` has our environments in TensorFlow; PureJaxRL
+and RLtools have their own, the other peers have Gymnasium's. A step of Pong or Breakout is four frames.
+"""
+STEPPING = """\
+Environment steps per second with random actions, without a policy. The last column is our share of the limit: cores
+divided by the time of a step in a bare loop.
+"""
+START = """\
+The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
+first iteration; it is warm if compiled programs are stored. The parent process includes TensorFlow or PyTorch.
+"""
+RETURNS = """\
+Return of the last 20 training episodes after 10 minutes on 2 cores. **One seed each**: these figures say little. Each
+library uses the settings of its authors.
+"""
+LEARNERS = """\
+Share of the speed of one learner that each of two learners keeps, with a core each. [Scaling](docs/guides/scaling.md)
+has more learners, networks and delays.
+"""
+REPEAT = """\
+Run nothing else at the same time. Peers that are not installed are left out.
+
+```sh
+pip install -e '.[bench]'
+python scripts/benchmark.py --suite=stepping --quick
+python scripts/benchmark.py --suite=all --markdown=benchmarks/details.md \\
+    --json=benchmarks/benchmarks.json --plot=benchmarks
+python scripts/benchmark.py --report
+```
+
+The first measurement takes a few minutes. [CONTRIBUTING.md](CONTRIBUTING.md) tells how to install peers that need
+Python environments of their own, and how to compare two commits. [Rejected
+optimizations](benchmarks/details.md#rejected-optimizations) lists changes that gained nothing.
+"""
+
+_TRAINED = {
+    "Pendulum, 8, worker processes": "Pendulum-v1/process/8",
+    "Pendulum, 32, worker processes": "Pendulum-v1/process/32",
+    "Pendulum, 8, `hybrid`": "Pendulum-v1/hybrid/8",
+    "Pendulum, 32, `hybrid`": "Pendulum-v1/hybrid/32",
+    "HalfCheetah, 8, worker processes": "HalfCheetah-v5/process/8",
+    "HalfCheetah, 32, worker processes": "HalfCheetah-v5/process/32",
+    "HalfCheetah, 8, `hybrid`": "HalfCheetah-v5/hybrid/8",
+    "HalfCheetah, 8, normalized": "HalfCheetah-v5/process/8/normalized",
+    "HalfCheetah, 8, EnvPool's": "HalfCheetah-v5/envpool/8",
+    "HalfCheetah, 32, EnvPool's": "HalfCheetah-v5/envpool/32",
+    "Pendulum, 8, `tf`": "Pendulum-v1/tf/8",
+    "CartPole, 8, `tf`": "CartPole-v1/tf/8",
+    "Pendulum, 4, `tf`, minibatches of 256": "Pendulum-v1/tf/4",
+}
+_STEPPED = {
+    f"{env.partition('-')[0]}, {number}, {text}": f"{env}/{backend}/{number}"
+    for env in ("Pendulum-v1", "HalfCheetah-v5")
+    for backend, text in (("process", "worker processes"), ("hybrid", "`hybrid`"))
+    for number in (8, 32)
+}
+_STARTED = {
+    "update, ms": ("update", "Pendulum-v1/minibatch/64"),
+    "start with worker processes, cold, s": ("startup", "Pendulum-v1/process/8/cold"),
+    "start with worker processes, warm, s": ("startup", "Pendulum-v1/process/8/warm"),
+    "start with `tf`, cold, s": ("startup", "Pendulum-v1/tf/8/cold"),
+    "start with `tf`, warm, s": ("startup", "Pendulum-v1/tf/8/warm"),
+    "memory of the parent process, MB": ("memory", "Pendulum-v1/parent/8"),
+    "Pendulum to a return of -200, s": ("goals", "Pendulum-v1/tf/to -200"),
+    "a million steps of HalfCheetah, s": ("goals", "HalfCheetah-v5/process/1M steps"),
+}
+
+
+def read(folder: Path) -> tuple[dict[str, Mapping[str, Entry]], dict[str, Origin]]:
+    """Returns the results by suite and case, and the origins by suite."""
+    results: dict[str, Mapping[str, Entry]] = {}
+    origins: dict[str, Origin] = {}
+    for name in FILES:
+        content = json.loads((folder / name).read_text(encoding="utf-8"))
+        origins |= content.pop("origins")
+        results |= content
+    return results, origins
+
+
+def write_page(path: Path = ROOT / "BENCHMARKS.md") -> None:
+    """Writes BENCHMARKS.md."""
+    path.write_text(page(*read(ROOT / "benchmarks")), encoding="utf-8")
+
+
+def page(results: Results, origins: Mapping[str, Origin]) -> str:
+    """Renders BENCHMARKS.md."""
+    sections = {
+        "Training": [TRAINING, *_training(results)],
+        "Stepping": [STEPPING, *_stepping(results)],
+        "Update, start, memory": [START, *_start(results)],
+        "Scores after ten minutes": [RETURNS, *_scores(results["clock"])],
+        "Several learners": [LEARNERS, *_learners(results["distributed"])],
+        "Where we lose": [*_losses(results)],
+        "Machine and versions": [*_origins(origins)],
+        "Repeat": [REPEAT],
+    }
+    lines = [HEADER]
+    for title, blocks in sections.items():
+        lines += [f"## {title}\n", *blocks]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _training(results: Results) -> Iterator[str]:
+    rows = [(label, results["training"][case]) for label, case in _TRAINED.items()]
+    rows += [
+        (f"{game}, 8, worker processes", results["images"][f"{game}/8"])
+        for game in ("Pong", "Breakout")
+    ]
+    common = ("SB3", "skrl")
+    yield _row("task, environments", "here", *(PEERS[peer] for peer in common), "another peer")
+    yield "|:-|-:|-:|-:|:-|"
+    for label, entry in rows:
+        others = [peer for peer in PEERS if peer in entry and peer not in common]
+        cells = [_peer(entry, peer) for peer in common]
+        yield _row(
+            label,
+            _ours(entry),
+            *cells,
+            "; ".join(f"{PEERS[one]} {_peer(entry, one)}" for one in others),
+        )
+    yield ""
+
+
+def _stepping(results: Results) -> Iterator[str]:
+    peers = ("SyncVectorEnv", "AsyncVectorEnv", "SB3", "PufferLib", "EnvPool")
+    yield _row("task, environments", "here", *(PEERS[peer] for peer in peers), "of the limit")
+    yield "|:-|" + "-:|" * (len(peers) + 2)
+    for label, case in _STEPPED.items():
+        entry = results["stepping"][case]
+        share = scalar(entry, "of_limit")
+        cells = [_ours(entry), *(_peer(entry, peer) for peer in peers)]
+        yield _row(label, *cells, "" if share is None else f"{100 * share:.0f} %")
+    yield ""
+
+
+def _start(results: Results) -> Iterator[str]:
+    peers = ("SB3", "skrl")
+    yield _row("", "here", *(PEERS[peer] for peer in peers))
+    yield "|:-|-:|-:|-:|"
+    for label, (suite, case) in _STARTED.items():
+        entry = results[suite][case]
+        note = figures_of(entry)[OURS].get("note", "")
+        label += f" ({note})" if note.startswith("not reached") else ""
+        yield _row(label, _ours(entry), *(_peer(entry, peer) for peer in peers))
+    yield ""
+
+
+def _scores(clock: Mapping[str, Entry]) -> Iterator[str]:
+    peers = ("SB3", "CleanRL", "rl_games")
+    yield _row("task", "here", *(PEERS[peer] for peer in peers))
+    yield "|:-|" + "-:|" * (len(peers) + 1)
+    for case, entry in clock.items():
+        if case.endswith("/10 of 10 min"):
+            yield _row(
+                case.partition("/")[0], _ours(entry), *(_peer(entry, peer) for peer in peers)
+            )
+    yield ""
+
+
+def _learners(distributed: Mapping[str, Entry]) -> Iterator[str]:
+    yield _row("network", "one gradient a minibatch", "weights averaged once an epoch")
+    yield "|:-|-:|-:|"
+    for case, entry in distributed.items():
+        if case.endswith("/weak"):
+            alone = scalar(entry, "ratio_1 learner") or 0
+            epoch = scalar(entry, "ratio_once an epoch")
+            averaged = f"{100 * alone / epoch:.0f} %" if epoch else ""
+            yield _row(case.partition("/")[0], f"{100 * alone:.0f} %", averaged)
+    yield ""
+
+
+def _losses(results: Results) -> Iterator[str]:
+    yield from ("We are slower than a peer, take more memory, or score less in the same time:", "")
+    yield _row("suite", "case", "peer", "here", "theirs", "")
+    yield "|:-|:-|:-|-:|-:|-:|"
+    for suite, cases in results.items():
+        for case, entry in cases.items():
+            for peer in (*PEERS, "bare"):
+                if _loses(entry, peer):
+                    name = PEERS.get(peer, "a bare Python process")
+                    number = scalar(entry, f"ratio_{peer}")
+                    ratio = f"{format_number(number)}x" if number else ""
+                    theirs = format_number(figures_of(entry)[peer]["median"])
+                    yield _row(suite, case, name, _ours(entry), theirs, ratio)
+    values = [(target, target.value(results)) for target in TARGETS]
+    verdicts = [target.verdict(value) for target, value in values if value is not None]
+    yield ""
+    yield (
+        f"We miss {verdicts.count('MISSED')} of the {len(verdicts)} bounds that we set for these figures; "
+        f"[the details]({DETAILS}) list them."
+    )
+    yield ""
+
+
+def _loses(entry: Entry, peer: str) -> bool:
+    """Returns whether a peer is faster, takes less memory or has a higher score."""
+    figures, ratio = figures_of(entry), scalar(entry, f"ratio_{peer}")
+    if peer not in figures:
+        return False
+    ours, theirs = figures[OURS], figures[peer]
+    if ours["unit"] in SCORES:
+        return theirs["median"] > ours["median"]
+    if ratio is None:
+        return False
+    return ratio < 1 if ours["unit"] in (*SPEEDS, *TIMES) else ratio > 1
+
+
+def _origins(origins: Mapping[str, Origin]) -> Iterator[str]:
+    """Yields dates, machines and versions; only those that differ name their suites."""
+    yield from _point("date", {suite: [origin["date"]] for suite, origin in origins.items()})
+    # Without the kernel.
+    machines = {
+        suite: re.sub(r", Linux [^,]+", "", one["machine"]) for suite, one in origins.items()
+    }
+    yield from _point("machine", {suite: [machine] for suite, machine in machines.items()})
+    versions = {
+        suite: [f"{name} {version.partition(' (')[0]}" for name, version in one["versions"].items()]
+        for suite, one in origins.items()
+    }
+    yield from _point("versions", versions)
+    yield ""
+
+
+def _point(title: str, values: Mapping[str, Sequence[str]]) -> list[str]:
+    suites: dict[str, list[str]] = {}
+    for suite, texts in values.items():
+        for text in texts:
+            suites.setdefault(text, []).append(suite)
+    parts = [
+        text if len(names) > len(values) / 2 else f"{text} ({', '.join(names)})"
+        for text, names in suites.items()
+    ]
+    return _wrapped(f"- {title}: {'; '.join(parts)}.", "  ")
+
+
+def _ours(entry: Entry) -> str:
+    return format_number(figures_of(entry)[OURS]["median"])
+
+
+def _peer(entry: Entry, peer: str) -> str:
+    """Formats a peer's median, and how many times as fast as it we are."""
+    figure, ratio = figures_of(entry).get(peer), scalar(entry, f"ratio_{peer}")
+    if figure is None:
+        return ""
+    times = f" ({format_number(ratio)}x)" if ratio and figure["unit"] in (*SPEEDS, *TIMES) else ""
+    return f"{format_number(figure['median'])}{times}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
