@@ -1,9 +1,10 @@
-"""Runs the fault harnesses, and writes FAULTS.md with the figures that they reach.
+"""Runs the fault harnesses, and writes FAULTS.md and tests/faults/details.md with their figures.
 
-    python scripts/faults.py                                   # About two hours.
-    python scripts/faults.py --figures=figures.jsonl -- -k stalls  # A part, beside earlier ones.
+    python scripts/faults.py                # About two hours.
+    python scripts/faults.py -- -k stalls   # A part of the harnesses.
+    python scripts/faults.py --report       # Runs nothing; writes the pages from the stored figures.
 
-A file of figures keeps those of earlier runs; the newest of each harness count.
+tests/faults/figures.jsonl keeps the newest figures of each harness.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,11 +23,13 @@ from benchmarks.machine import machine, versions
 from tests.faults.figures import FILE, append
 
 ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "tests" / "faults" / "figures.jsonl"
 
-# A line of the file of figures: of `record`, or the outcome of a test.
+# A line of the file of figures: of `record`, the outcome of a test, or the machine. Figures of harnesses
+# that are gone have their requirement, `asked`.
 Entry: TypeAlias = dict[str, object]
 
-# By module in tests/faults, in the order of the table: what its harnesses are to show.
+# Requirement of the harnesses of each module in tests/faults, in the order of the table.
 ASKED = {
     "test_environment_faults": "19 crash faults, 5 hang faults, 14 kinds of bad data in constructor, "
     "reset, step: 0 hangs, errors that name environment, process, signal, step; one deadline + 10 % "
@@ -64,6 +66,130 @@ ASKED = {
 }
 
 
+# The same in a few words, and the figures that FAULTS.md shows with their limits; None without a limit.
+SHORT: dict[str, tuple[str, dict[str, float | None]]] = {
+    "test_environment_faults": (
+        "an error that names the environment; no hang; no bad data returned",
+        {"cases": None, "hangs": 0, "percent_over_the_deadline": 10, "returned": 0},
+    ),
+    "test_train_faults": (
+        "exit code 1; at most 12 lines that name the environment",
+        {"cases": None, "hangs": 0, "most_lines": 12},
+    ),
+    "test_killed_workers": (
+        "no process, descriptor or segment left; median restart at most 250 ms",
+        {
+            "kills": None,
+            "median_restart_ms": 250,
+            "more_children": 0,
+            "more_descriptors": 0,
+            "more_segments": 0,
+        },
+    ),
+    "test_stalls": ("no stale result", {"steps": None, "timeouts": None, "stale": 0}),
+    "test_killed_parent": (
+        "no process left after 2 s",
+        {"kills": None, "left": 0, "longest_seconds": 2},
+    ),
+    "test_stop_signals": (
+        "a final checkpoint within 0.5 s and the graph call",
+        {
+            "cases": None,
+            "final_checkpoints": None,
+            "most_seconds_to_checkpoint": 0.5,
+            "most_seconds_to_exit": None,
+        },
+    ),
+    "test_kills": (
+        "every run resumes; at most one interval lost",
+        {"kills": None, "resumes": None, "most_steps_lost": None, "interval": None, "left_over": 0},
+    ),
+    "test_damaged_checkpoints": (
+        "falls back or refuses; no wrong value",
+        {
+            "cases": None,
+            "newest_still_right": None,
+            "fell_back": None,
+            "refused": None,
+            "wrong_values": 0,
+        },
+    ),
+    "test_runs_at_once": (
+        "refused within 1 s",
+        {"cases": None, "refused": None, "most_seconds": 1},
+    ),
+    "test_resumption": (
+        "equal to a run that never stopped",
+        {"resumed": None, "equal_hashes": None},
+    ),
+    "test_full_disk": (
+        "nothing lost; training continues",
+        {"trainings": None, "failed_saves": None, "failed_appends": None, "lost": 0},
+    ),
+    "test_hostile_runs": (
+        "refused or read; nothing executed",
+        {"cases": None, "refused": None, "read": None, "executions": 0, "files_outside_touched": 0},
+    ),
+    "test_lost_learners": (
+        "all learners end within 30 s; the cause named; resumed exactly",
+        {
+            "cases": None,
+            "problems": 0,
+            "most_seconds_to_last_end": 30,
+            "checkpoints_that_differ": 0,
+        },
+    ),
+    "test_lost_nodes": (
+        "all learners end within 30 s; the cause named; resumed",
+        {"cases": None, "problems": 0, "most_seconds_to_last_end": 30},
+    ),
+    "test_soak": (
+        "a score of at least 450; at most 10 % more steps",
+        {
+            "score_after_100000_steps": None,
+            "restarts": None,
+            "steps_to_450": None,
+            "steps_to_450_without_faults": None,
+        },
+    ),
+    "test_leaks": (
+        "no descriptor, thread or child more; memory at most +5 MB",
+        {
+            "create,_step,_close": None,
+            "with_a_crash": None,
+            "restarts": None,
+            "more": None,
+            "megabytes": None,
+        },
+    ),
+}
+
+PAGE = """\
+# Faults
+
+What happens when an environment crashes, a process is killed, or a file is damaged? Each harness in `tests/faults`
+breaks something many times and counts the outcome. `python scripts/faults.py --report` writes this page from
+`tests/faults/figures.jsonl`; [the details](tests/faults/details.md) have all requirements and figures.
+[Resuming and faults](docs/guides/faults.md) tells how to handle faults.
+"""
+REPEAT = """\
+## Repeat
+
+```sh
+python scripts/faults.py
+python scripts/faults.py -- -k stalls
+```
+
+The first command runs every harness and takes about two hours. The second one runs a part.
+"""
+DETAILS = """\
+# Details of the fault harnesses
+
+All figures of the newest run of each harness in `tests/faults`. `python scripts/faults.py --report` writes this file
+from `tests/faults/figures.jsonl`; [FAULTS.md](../../FAULTS.md) is the short page.
+"""
+
+
 class Outcomes:
     """A plugin of pytest that writes the outcome of each test into the file of figures."""
 
@@ -79,75 +205,129 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--markdown", type=Path, default=ROOT / "FAULTS.md", help="what to write")
-    parser.add_argument("--figures", type=Path, help="file of figures to append to")
+    parser.add_argument("--outdir", type=Path, default=ROOT, help="folder of FAULTS.md")
+    parser.add_argument("--figures", type=Path, default=FIGURES, help="file of figures")
+    parser.add_argument("--report", action="store_true", help="run nothing; write the pages again")
     parser.add_argument("pytest", nargs="*", help="arguments of pytest, after --")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        path = (options.figures or Path(folder) / "figures.jsonl").resolve()
-        path.touch()
-        os.environ[FILE] = str(path)  # Commands that tests start append to it, too.
-        # Slow ones included; whatever the configuration selects.
-        selected = ["-m", "", *options.pytest] if "-m" not in options.pytest else options.pytest
-        command = ["-p", "no:cacheprovider", str(ROOT / "tests" / "faults"), *selected]
-        code = int(pytest.main(command, plugins=[Outcomes()]))
-        entries = read(path)
-    options.markdown.write_text(markdown(entries), encoding="utf-8")
+    code = 0
+    if not options.report:
+        code = _run(options.figures.resolve(), options.pytest)
+    entries = read(options.figures)
+    options.figures.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    for name, text in (("FAULTS.md", page(entries)), ("tests/faults/details.md", details(entries))):
+        (options.outdir / name).parent.mkdir(parents=True, exist_ok=True)
+        (options.outdir / name).write_text(text, encoding="utf-8")
     return code
 
 
 def read(path: Path) -> list[Entry]:
-    """Returns the entries of a file of figures."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def markdown(entries: Iterable[Entry]) -> str:
-    """Returns the text of FAULTS.md for the entries of a file of figures."""
-    figures: dict[object, Entry] = {}  # By harness; the newest, with those of long tests last.
-    outcomes: dict[object, Entry] = {}  # By test.
-    for entry in entries:
-        if "harness" in entry:
-            figures[entry["harness"]] = entry
-        else:
-            outcomes[entry["test"]] = entry
-    lines = [
-        "# Faults",
-        "",
-        "What the harnesses in `tests/faults` reach. Written by `python scripts/faults.py` "
-        f"on {machine()}, with {', '.join(' '.join(one) for one in versions().items())}.",
-        "",
-        "| Harness | Asked | Reached | Date |",
-        "|---|---|---|---|",
+    """Returns the newest entries of a file of figures: by harness, by test, and the machine."""
+    newest: dict[object, Entry] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        newest[entry.get("harness") or entry.get("test") or "machine"] = entry
+    tests = {entry["test"] for entry in newest.values() if "harness" in entry}
+    return [
+        entry
+        for entry in newest.values()
+        if "outcome" not in entry or entry["outcome"] != "passed" or entry["test"] in tests
     ]
-    others = {_module(test) for test in outcomes} - ASKED.keys() - {"test_report"}
-    modules = [*ASKED, *sorted(others)]
-    for module in modules:
-        rows = list(_rows(module, figures.values(), outcomes))
-        for name, reached, date in rows or [(module.removeprefix("test_"), "not run", "")]:
-            cells = (name, ASKED.get(module, ""), reached, date)
-            lines.append(f"| {' | '.join(_cell(cell) for cell in cells)} |")
+
+
+def page(entries: Sequence[Entry]) -> str:
+    """Returns the text of FAULTS.md: harnesses that exist, with a few figures each."""
+    rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
+    above: list[str] = []
+    for module, name, figures, status, date in _harnesses(entries):
+        if module in SHORT and "asked" not in figures:
+            asked, limits = SHORT[module]
+            numbers = _numbers(figures)
+            shown = {key: numbers[key] for key in limits if key in numbers}
+            above += [
+                f"{name} ({_text({key: value}, '')}, limit {limits[key]:g})"
+                for key, value in shown.items()
+                if (limit := limits[key]) is not None and float(str(value)) > limit
+            ]
+            rows.append(_row(name, asked, _text(shown, status), date))
+    dates = sorted({str(entry["date"]) for entry in entries if "date" in entry})
+    lose = [name for _, name, _, status, _ in _harnesses(entries) if status]
+    gone = [name for _, name, figures, _, _ in _harnesses(entries) if "asked" in figures]
+    lines = [
+        *PAGE.splitlines(),
+        *("", *rows, "", "## Where we lose", ""),
+        f"- Failed or not run: {', '.join(lose) or 'no harness'}.",
+        f"- Above the limit: {', '.join(above) or 'no figure'}.",
+        f"- The figures are of {dates[0]} to {dates[-1]}. The code has changed since."
+        if dates
+        else "- Nothing was run.",
+        f"- Measured once, without a harness today: {', '.join(gone) or 'nothing'}.",
+        *("", _origin(entries), "", *REPEAT.splitlines()),
+    ]
     return "\n".join(lines) + "\n"
 
 
-def _rows(
-    module: str, figures: Iterable[Entry], outcomes: dict[object, Entry]
-) -> Iterable[tuple[str, str, str]]:
-    """Yields name, what was reached and the date of each harness of a module."""
-    shown = set()
-    for entry in figures:
-        test = entry["test"]
-        if _module(test) == module:
-            shown.add(test)
-            outcome = outcomes.get(test, {})
-            numbers = entry["figures"]
-            assert isinstance(numbers, dict)
-            text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())
-            if outcome.get("outcome") != "passed":
-                text = f"**{outcome.get('outcome', 'not finished')}**: {text}"
-            yield str(entry["harness"]), text, str(outcome.get("date", ""))
-    for test, outcome in outcomes.items():
-        if _module(test) == module and test not in shown and outcome["outcome"] == "failed":
-            yield str(test).partition("::")[2], "**failed**", str(outcome["date"])
+def details(entries: Sequence[Entry]) -> str:
+    """Returns the text of tests/faults/details.md: all harnesses with all figures."""
+    rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
+    for module, name, figures, status, date in _harnesses(entries):
+        asked = str(figures.get("asked", ASKED.get(module, "")))
+        rows.append(_row(name, asked, _text(_numbers(figures), status), date))
+    return "\n".join([*DETAILS.splitlines(), "", *rows, "", _origin(entries)]) + "\n"
+
+
+def _run(path: Path, arguments: Sequence[str]) -> int:
+    """Runs the harnesses and appends their figures to a file."""
+    path.touch()
+    os.environ[FILE] = str(path)  # Commands that tests start append to it, too.
+    append({"machine": machine(), "versions": versions()})
+    # Slow ones included; whatever the configuration selects.
+    selected = list(arguments) if "-m" in arguments else ["-m", "", *arguments]
+    command = ["-p", "no:cacheprovider", str(ROOT / "tests" / "faults"), *selected]
+    return int(pytest.main(command, plugins=[Outcomes()]))
+
+
+def _harnesses(entries: Sequence[Entry]) -> Iterator[tuple[str, str, Entry, str, str]]:
+    """Yields module, name, entry of figures, status and date of each harness; a good status is empty."""
+    figures = [entry for entry in entries if "harness" in entry]
+    outcomes = {entry["test"]: entry for entry in entries if "outcome" in entry}
+    others = {_module(entry["test"]) for entry in (*figures, *outcomes.values())}
+    for module in [*ASKED, *sorted(others - ASKED.keys() - {"test_report"})]:
+        mine = [entry for entry in figures if _module(entry["test"]) == module]
+        for entry in mine:
+            outcome = outcomes.get(entry["test"], {})
+            status = str(outcome.get("outcome", "not finished"))
+            status = "" if status == "passed" else status
+            yield module, str(entry["harness"]), entry, status, str(outcome.get("date", ""))
+        shown = {entry["test"] for entry in mine}
+        failed = [
+            one
+            for test, one in outcomes.items()
+            if _module(test) == module and test not in shown and one["outcome"] == "failed"
+        ]
+        for one in failed:
+            yield module, str(one["test"]).partition("::")[2], {}, "failed", str(one["date"])
+        if not mine and not failed:
+            yield module, module.removeprefix("test_"), {}, "not run", ""
+
+
+def _numbers(entry: Entry) -> dict[str, object]:
+    numbers = entry.get("figures", {})
+    assert isinstance(numbers, dict)
+    return numbers
+
+
+def _text(numbers: Mapping[str, object], status: str) -> str:
+    text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items())
+    return ": ".join(filter(None, [f"**{status}**" if status else "", text]))
+
+
+def _origin(entries: Sequence[Entry]) -> str:
+    [*_, origin] = [{}, *(entry for entry in entries if "machine" in entry)]
+    packages = origin.get("versions", {})
+    assert isinstance(packages, dict)
+    texts = ", ".join(f"{name} {version}" for name, version in packages.items())
+    return f"Machine of the newest run: {origin.get('machine', 'unknown')}. Versions: {texts}."
 
 
 def _module(test: object) -> str:
@@ -155,5 +335,6 @@ def _module(test: object) -> str:
     return Path(str(test).partition("::")[0]).stem
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _row(*cells: str) -> str:
+    escaped = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

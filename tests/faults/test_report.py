@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.figures import FILE, record
-from tests.faults.report import ASKED, main, markdown, read
+from tests.faults.report import ASKED, FIGURES, ROOT, SHORT, details, main, page, read
 
 
 def lines_of(text, word):
@@ -19,52 +19,74 @@ def outcome(test, result):
     return {"test": f"tests/faults/{test}", "outcome": result, "date": "2026-01-02"}
 
 
-def test_the_newest_figures_and_failures_are_shown():
-    text = markdown(
-        [
-            figures("stalls", "test_stalls.py::test_some", steps=3),
-            outcome("test_stalls.py::test_some", "passed"),
-            figures("stalls", "test_stalls.py::test_many", steps=10, stale=0),
-            outcome("test_stalls.py::test_many", "passed"),
-            figures("soak", "test_soak.py::test_one", last_score=20.5),
-            outcome("test_soak.py::test_one", "failed"),
-            outcome("test_leaks.py::test_one", "failed"),
-            figures("killed", "test_kills.py::test_one", kills=1),
-            outcome("test_other.py::test_one", "failed"),
-        ]
-    )
-    [stalls] = lines_of(text, "| stalls |")
-    assert stalls.endswith("| steps 10, stale 0 | 2026-01-02 |") and "10,000 steps" in stalls
-    assert lines_of(text, "| soak |")[0].endswith("| **failed**: last score 20.5 | 2026-01-02 |")
-    [leaks] = lines_of(text, "cycles, 300 with a crash")
-    assert leaks.startswith("| test_one |") and leaks.endswith("| **failed** | 2026-01-02 |")
-    assert lines_of(text, "| killed |")[0].endswith("| **not finished**: kills 1 |  |")
-    assert lines_of(text, "| test_one |  | **failed** |")
-    assert lines_of(text, "| hostile_runs |")[0].endswith("| not run |  |")
-    assert "tensorflow 2" in text and "Python 3" in text
+def test_the_newest_figures_and_failures_are_shown(tmp_path):
+    entries = [
+        figures("stalls", "test_stalls.py::test_some", steps=3),
+        outcome("test_stalls.py::test_some", "passed"),
+        figures("stalls", "test_stalls.py::test_many", steps=10, stale=0, others=7),
+        outcome("test_stalls.py::test_many", "passed"),
+        figures("soak", "test_soak.py::test_one", restarts=20),
+        outcome("test_soak.py::test_one", "failed"),
+        outcome("test_leaks.py::test_one", "failed"),
+        figures("twice", "test_runs_at_once.py::test_one", refused=20, most_seconds=1.5),
+        outcome("test_runs_at_once.py::test_one", "passed"),
+        figures("killed", "test_kills.py::test_one", kills=1),
+        {**figures("gone", "test_kills.py::test_old", kills=2), "asked": "much"},
+        outcome("test_kills.py::test_old", "passed"),
+        outcome("test_other.py::test_one", "failed"),
+        {"machine": "2 cores", "versions": {"tensorflow": "2"}},
+    ]
+    path = tmp_path / "figures.jsonl"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    entries = read(path)
+    short, full = page(entries), details(entries)
+    [stalls] = lines_of(full, "| stalls |")
+    assert stalls.endswith("| steps 10, stale 0, others 7 | 2026-01-02 |")
+    assert "10,000 steps" in stalls
+    [stalls] = lines_of(short, "| stalls |")
+    assert stalls == "| stalls | no stale result | steps 10, stale 0 | 2026-01-02 |"
+    for text in (short, full):
+        assert lines_of(text, "| soak |")[0].endswith("| **failed**: restarts 20 | 2026-01-02 |")
+        assert lines_of(text, "| killed |")[0].endswith("| **not finished**: kills 1 |  |")
+        assert lines_of(text, "| hostile_runs |")[0].endswith("| **not run** |  |")
+        assert lines_of(text, "| test_one |")[0].endswith("| **failed** | 2026-01-02 |")
+        assert "2 cores. Versions: tensorflow 2." in text
+    assert lines_of(full, "| test_one |  | **failed** |")
+    assert lines_of(full, "| gone | much | kills 2 |") and not lines_of(short, "| gone |")
+    assert "without a harness today: gone." in short
+    assert "Above the limit: twice (most seconds 1.5, limit 1)." in short
+    assert "Failed or not run: environment_faults, train_faults," in short
+
+
+def test_the_pages_are_those_of_the_stored_figures():
+    """`python scripts/faults.py --report` on the committed files gives the committed pages."""
+    entries = read(FIGURES)
+    assert page(entries) == (ROOT / "FAULTS.md").read_text()
+    assert details(entries) == (ROOT / "tests" / "faults" / "details.md").read_text()
 
 
 def test_the_command_runs_tests_and_keeps_earlier_figures(tmp_path, monkeypatch):
-    path, table = tmp_path / "figures.jsonl", tmp_path / "faults.md"
-    path.write_text(json.dumps(figures("soak", "test_soak.py::test_one", last_score=500)) + "\n")
+    path, table = tmp_path / "figures.jsonl", tmp_path / "FAULTS.md"
+    path.write_text(json.dumps(figures("soak", "test_soak.py::test_one", restarts=500)) + "\n")
     monkeypatch.setenv(FILE, "")
     commands = []
 
     def run_tests(command, plugins):
         commands.append(command)
         report = pytest.TestReport(
-            "tests/faults/test_leaks.py::one", ("", 0, ""), {}, "passed", None, "call"
+            "tests/faults/test_leaks.py::one", ("", 0, ""), {}, "failed", None, "call"
         )
         plugins[0].pytest_runtest_logreport(report)
         return 1
 
     monkeypatch.setattr(pytest, "main", run_tests)
-    assert main([f"--markdown={table}", f"--figures={path}", "--", "-k", "leaks"]) == 1
+    assert main([f"--outdir={tmp_path}", f"--figures={path}", "--", "-k", "leaks"]) == 1
     assert commands[0][-4:] == ["-m", "", "-k", "leaks"]  # Slow tests as well.
-    _, entry = read(path)
-    assert (entry["test"], entry["outcome"]) == ("tests/faults/test_leaks.py::one", "passed")
     [line] = lines_of(table.read_text(), "| soak |")
-    assert "last score 500" in line
+    assert "restarts 500" in line and "tensorflow 2" in table.read_text()
+    assert len(read(path)) == 3 and (tmp_path / "tests" / "faults" / "details.md").is_file()
+    assert main(["--report", f"--outdir={tmp_path}", f"--figures={path}"]) == 0
+    assert len(commands) == 1 and line in table.read_text()
 
 
 def test_figures_name_their_test(tmp_path, monkeypatch):
@@ -77,4 +99,4 @@ def test_figures_name_their_test(tmp_path, monkeypatch):
 
 def test_all_harnesses_are_in_the_table():
     modules = {path.stem for path in Path(__file__).parent.glob("test_*.py")} - {"test_report"}
-    assert modules <= ASKED.keys()
+    assert modules <= ASKED.keys() == SHORT.keys()
