@@ -31,10 +31,9 @@ from agents.settings.parser import option_name
 from agents.types import PlainData
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (
-    *("BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "FAULTS.md", "RESULTS.md"),
-    *("benchmarks/details.md", "results/details.md", "tests/faults/details.md"),
-)
+# Pages with all figures; they are not in the search.
+DETAILS = ("benchmarks/details.md", "results/details.md", "tests/faults/details.md")
+PAGES = ("BENCHMARKS.md", "CHANGELOG.md", "CONTRIBUTING.md", "FAULTS.md", "RESULTS.md", *DETAILS)
 IMAGES = ("benchmarks", "results")
 LINK = re.compile(r"\[([^\[\]]*)\]\(((?:\.\./)+[\w./-]+)(?:#([\w.-]+))?\)")
 
@@ -56,6 +55,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Fills in tables, and points links to files outside of docs/ at pages of the site."""
     if page.file.src_uri in PAGES:
         markdown = markdown.replace("](docs/", "](")
+    if page.file.src_uri in DETAILS:
+        page.meta["search"] = {"exclude": True}
     markdown = markdown.replace("<!-- settings -->", settings_tables())
     markdown = markdown.replace("<!-- presets -->", presets_table())
     markdown = markdown.replace("<!-- commands -->", commands_tables())
