@@ -65,8 +65,8 @@ checkpoints are off. A peer counts with its faster number of threads. `tf` has o
 and RLtools have their own, the other peers have Gymnasium's. A step of Pong or Breakout is four frames.
 """
 STEPPING = """\
-Environment steps per second with random actions, without a policy. The last column is our share of the limit: cores
-divided by the time of a step in a bare loop.
+Environment steps per second with random actions, without a policy. *here* uses worker processes; with `hybrid`, the
+parent process steps environments as one of them. The limit is the number of cores divided by the time of a step.
 """
 START = """\
 The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
@@ -111,10 +111,10 @@ _TRAINED = {
     "CartPole, 8, `tf`": "CartPole-v1/tf/8",
     "Pendulum, 4, `tf`, minibatches of 256": "Pendulum-v1/tf/4",
 }
+_LAST = "/10 of 10 min"  # Scores of the whole time.
 _STEPPED = {
-    f"{env.partition('-')[0]}, {number}, {text}": f"{env}/{backend}/{number}"
+    f"{env.partition('-')[0]}, {number}": (f"{env}/process/{number}", f"{env}/hybrid/{number}")
     for env in ("Pendulum-v1", "HalfCheetah-v5")
-    for backend, text in (("process", "worker processes"), ("hybrid", "`hybrid`"))
     for number in (8, 32)
 }
 _STARTED = {
@@ -186,13 +186,13 @@ def _training(results: Results) -> Iterator[str]:
 
 def _stepping(results: Results) -> Iterator[str]:
     peers = ("SyncVectorEnv", "AsyncVectorEnv", "SB3", "PufferLib", "EnvPool")
-    yield _row("task, environments", "here", *(PEERS[peer] for peer in peers), "of the limit")
-    yield "|:-|" + "-:|" * (len(peers) + 2)
-    for label, case in _STEPPED.items():
-        entry = results["stepping"][case]
-        share = scalar(entry, "of_limit")
-        cells = [_ours(entry), *(_peer(entry, peer) for peer in peers)]
-        yield _row(label, *cells, "" if share is None else f"{100 * share:.0f} %")
+    names = (PEERS[peer] for peer in peers)
+    yield _row("task, environments", "here", *names, "of the limit", "`hybrid`", "of the limit")
+    yield "|:-|" + "-:|" * (len(peers) + 4)
+    for label, (case, hybrid) in _STEPPED.items():
+        entry, other = results["stepping"][case], results["stepping"][hybrid]
+        cells = [_ours(entry), *(_peer(entry, peer) for peer in peers), _of_limit(entry)]
+        yield _row(label, *cells, _ours(other), _of_limit(other))
     yield ""
 
 
@@ -213,7 +213,7 @@ def _scores(clock: Mapping[str, Entry]) -> Iterator[str]:
     yield _row("task", "here", *(PEERS[peer] for peer in peers))
     yield "|:-|" + "-:|" * (len(peers) + 1)
     for case, entry in clock.items():
-        if case.endswith("/10 of 10 min"):
+        if case.endswith(_LAST):
             yield _row(
                 case.partition("/")[0], _ours(entry), *(_peer(entry, peer) for peer in peers)
             )
@@ -238,6 +238,8 @@ def _losses(results: Results) -> Iterator[str]:
     yield "|:-|:-|:-|-:|-:|-:|"
     for suite, cases in results.items():
         for case, entry in cases.items():
+            if suite == "clock" and not case.endswith(_LAST):
+                continue
             for peer in (*PEERS, "bare"):
                 if _loses(entry, peer):
                     name = PEERS.get(peer, "a bare Python process")
@@ -298,6 +300,11 @@ def _point(title: str, values: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _ours(entry: Entry) -> str:
     return format_number(figures_of(entry)[OURS]["median"])
+
+
+def _of_limit(entry: Entry) -> str:
+    share = scalar(entry, "of_limit")
+    return "" if share is None else f"{100 * share:.0f} %"
 
 
 def _peer(entry: Entry, peer: str) -> str:
