@@ -2,13 +2,13 @@
 
 The rooms (packages), the lowest first; each imports only from those listed before it:
 
-  errors, seeds, spaces, stop_signals, ...  what all rooms use
-  settings       what an experiment is, and the command line that takes it
+  errors, seeds, spaces, stop_signals, ...  shared by all rooms
+  settings       the settings of an experiment, and the command line
   environments   one Gymnasium environment: wrappers, families, rendering
   workers        processes that host environments, and their shared memory
   vector         batches of environments, also of other libraries
   distributions  action distributions
-  learning       what any algorithm needs: returns, normalizers, optimizers, schedules
+  learning       parts of algorithms: returns, normalizers, optimizers, schedules, replay
   policies       acting: inputs, networks, recurrent state
   graph          environments and the simulation loop as operations of the graph
   ppo            proximal policy optimization
@@ -41,8 +41,8 @@ Words, each with one meaning:
   sample         an action as the policy's distribution has it
   action         an action as the environment takes it
   element        one part of a batch: a step, or a sequence for recurrent networks
-  recurrent state  what a recurrent network carries from step to step
-  value target   what the value function is trained on (advantage + value)
+  recurrent state  the state that a recurrent network carries from step to step
+  value target   the target of the value function (advantage + value)
   rollout        T steps of all B environments
   turn           actions for the environments that are ready, and the wait for some to reply
   iteration      one rollout and the update that learns from it: one graph call

@@ -132,7 +132,7 @@ class EnvironmentFailure(RuntimeError):
     Attributes:
       env_index: Index of the environment in its batch; None if unknown.
       pid: Id of the process that hosts the environment.
-      step: Number of batch steps that the environment was asked for.
+      step: Number of batch steps so far, including the failed one.
       others: The other failures of the same step or reset of the batch, a tuple of
         `EnvironmentFailure`. One line of the message counts them.
       note: A line to add to the message.

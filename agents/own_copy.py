@@ -1,4 +1,4 @@
-"""Copies of values that several environments are given."""
+"""Copies of values that go to several environments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Regular files: read and written without following links, and replaced atomically.
 
-A run's folder may come from somebody else. Whatever it holds, nothing outside of it is written, and
-no pipe or device makes a command wait.
+A run's folder may come from another user. Its content never makes a command write outside of it
+or wait for a pipe or device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def check_regular(path: Path, in_place: bool = False) -> None:
 
     Args:
       path: A file, which may be missing.
-      in_place: Whether the file will be written in place; another hard link to it is refused, too.
+      in_place: Whether the file will be written in place; then another hard link to it is refused.
 
     Raises:
       UsageError: It is no regular file.
@@ -43,7 +43,7 @@ def check_folder(path: Path) -> bool:
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Opens a regular file; returns its descriptor. See `check_regular` for what is refused.
+    """Opens a regular file; returns its descriptor. `check_regular` lists refused files.
 
     Args:
       path: The file.

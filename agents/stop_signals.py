@@ -36,7 +36,7 @@ requested = 0
 
 
 class StopRequested(KeyboardInterrupt):
-    """A signal asked this process to stop.
+    """A stop signal arrived.
 
     Attributes:
       signum: The signal's number.
@@ -157,7 +157,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def handling(announcement: str) -> Iterator[None]:
-    """Handles the signals as this module says; for commands.
+    """Handles the signals as this module describes; for commands.
 
     Signals that the process was started to ignore stay ignored. Without effect outside of the main
     thread, and inside of another such context.

@@ -96,7 +96,7 @@ def export_policy(
 
 
 def _move(place: Path, outdir: Path) -> None:
-    """Moves a folder to a new path, or what is in it into a folder that is there already."""
+    """Moves a folder to a new path, or its content into an existing folder."""
     try:
         if not outdir.exists():
             os.replace(place, outdir)

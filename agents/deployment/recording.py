@@ -68,7 +68,7 @@ class Source:
     def drawing(self, num_envs: int, wrap: IndexedWrapper) -> Iterator[BatchEnv]:
         """Environments that render pixels, in worker processes, closed at the end.
 
-        They are Gymnasium's, whatever the run's backend. Never in this process: OSMesa, with which
+        They are Gymnasium's for every backend. They never run in this process: OSMesa, with which
         MuJoCo draws, brings an LLVM that crashes together with TensorFlow's
         (github.com/tensorflow/tensorflow/issues/109933). Gymnasium's episodes are the same wherever
         its environments run.
@@ -78,7 +78,7 @@ class Source:
           wrap: A last wrapper of each environment.
 
         Raises:
-          RenderingError: They can't be drawn; also raised by what is done with them inside.
+          RenderingError: They can't be drawn; also raised inside of the context.
           UsageError: As `make`, or there is no such camera.
         """
         camera = self.camera
@@ -225,7 +225,7 @@ def _form(space: Space) -> list[tuple[object, ...]]:
 
 @contextlib.contextmanager
 def _raising_rendering_errors() -> Iterator[None]:
-    """Raises a worker's rendering error as what it was; it arrives as text."""
+    """Raises a worker's rendering error, which arrives as text, with its own type."""
     try:
         yield
     except EnvironmentRaisedError as error:

@@ -45,10 +45,10 @@ class TrainedPolicy:
     takes and returns the state. Policies without memory may be called by several threads at once.
 
     Attributes:
-      observation_space: Space of one observation, without what only the value function got.
+      observation_space: Space of one observation, without the `critic_keys`.
       action_space: Space of one action.
       config: The configuration that the policy was trained with.
-      recurrent: Whether actions depend on earlier observations, too.
+      recurrent: Whether actions also depend on earlier observations.
     """
 
     def __init__(self, policy: Policy, action_space: Space, config: Config):
@@ -115,7 +115,7 @@ class TrainedPolicy:
     def step(
         self, observ: NestedArray, state: PolicyState | None = None, deterministic: bool = True
     ) -> tuple[NestedArray, PolicyState]:
-        """Like calling the policy, with the recurrent state given and returned.
+        """Calls the policy with a recurrent state, and returns the next one.
 
         Args:
           observ: See `__call__`.

@@ -1,4 +1,4 @@
-"""The learners of a run, and where they are: as `TF_CONFIG` says, or Slurm."""
+"""Ranks and addresses of a run's learners, from `TF_CONFIG` or Slurm."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Several learners on machines of a network, by TensorFlow's collective operations.
 
 TensorFlow's server, which `MultiWorkerMirroredStrategy` starts, connects the learners, and its
-coordination service notices lost ones. The server executes what it is sent: see `check_trusted`.
+coordination service notices lost ones. The server executes everything that it receives: see `check_trusted`.
 """
 
 from __future__ import annotations

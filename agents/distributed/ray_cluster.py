@@ -1,9 +1,9 @@
 """Learners on the nodes of a Ray cluster: their places, start and end. See `ray_session` first.
 
 Ray places an actor for each learner, which holds its CPUs and GPUs, starts it as a process beside
-itself and passes on what it prints. The chief is started by the command itself, on the node where
-it was typed: there it has the console, and the run's folder with logs and checkpoints. Learners
-reduce arrays by TensorFlow's server, see `agents.distributed`; Ray carries none of them.
+itself and passes on its output. The command itself starts the chief on its own node, which has
+the console and the run's folder. Learners reduce arrays by TensorFlow's server, see
+`agents.distributed`; Ray carries none of them.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LearnerActor:
           cluster: The learners.
           path: Folders that the command imports modules from, besides those of Python.
           folder: The command's working folder.
-          variables: The command's environment variables that learners need as well.
+          variables: The command's environment variables that learners need.
         """
         # Finds modules as the command does, where their folders are there.
         there = [each for each in path if os.path.exists(each)]
@@ -238,10 +238,10 @@ class RayCluster:
         )
 
     def place_again(self, num_learners: int) -> int:
-        """Gives up all places but the chief's, and looks for others on the nodes that are left.
+        """Releases all places but the chief's, and reserves others on the remaining nodes.
 
         Returns:
-          For how many learners there is place, at most as many as wanted.
+          Number of learners that found a place, at most as many as wanted.
 
         Raises:
           KeyboardInterrupt: A signal asked this process to stop.

@@ -70,7 +70,7 @@ class TeamReducer(Reducer, abc.ABC):
             yield
 
     def leave(self, error: BaseException | None) -> None:
-        """Tells the others, who wait for the next iteration, that a signal has stopped this learner."""
+        """Tells the other learners before the next iteration that a signal has stopped this one."""
         if self._is_training and isinstance(error, KeyboardInterrupt):
             with contextlib.suppress(Exception):  # They have reached the last step.
                 self._agree_on_stop(stop_signals.exit_code(error) - 128, _LEAVE_SECONDS)

@@ -70,7 +70,7 @@ class Gaussian:
 class ParametricGaussian:
     """Diagonal Gaussian distributions over a Box that network outputs parametrize.
 
-    For the environment, samples are scaled where asked for, and clipped to the bounds of the Box.
+    Actions for the environment are clipped to the bounds of the Box, and scaled to them if `scaled`.
     """
 
     mask_size = 0

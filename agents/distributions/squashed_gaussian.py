@@ -82,7 +82,7 @@ class SquashedGaussian(Gaussian):
         It is the entropy of u plus the expectation of
         log(1 - tanh(u)^2) = 2 log 2 - 2 log(2 cosh u), and log(2 cosh u) is the expectation of
         |u - v| for v logistic with scale 1/2. With v approximated by a mixture of Gaussians, u - v
-        is a mixture of Gaussians too. The error is at most 1e-7 per dimension, besides rounding,
+        is also a mixture of Gaussians. The error is at most 1e-7 per dimension, besides rounding,
         also for wide distributions, where quadrature over u misses the kink of |u| between its
         nodes.
         """

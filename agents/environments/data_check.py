@@ -1,4 +1,4 @@
-"""Checks of what environments return: structures, shapes, types, finite numbers and bounds."""
+"""Checks of environments' results: structures, shapes, types, finite numbers and bounds."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from agents.settings.installation import install_command
 
 @dataclass(frozen=True)
 class Family:
-    """Environments that come from one place.
+    """A family of environments from one source.
 
     Attributes:
       entry_point_prefix: Start of its environments' entry points.

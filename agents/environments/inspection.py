@@ -155,8 +155,8 @@ def describe_findings(findings: Sequence[Finding]) -> list[str]:
 def _check_interface(env: Env, reset_options: Options) -> list[Finding]:
     """Runs Gymnasium's checker on an environment without wrappers.
 
-    Nothing that it finds stops training by itself: environments that can't be trained on fail in
-    random steps as well. It is skipped where actions are masked, as it takes any action.
+    Its findings are warnings: environments that can't be trained on also fail in random steps. It
+    is skipped for masked actions, because it takes any action.
 
     Args:
       env: The environment.

@@ -76,7 +76,7 @@ class RandomSteps(NamedTuple):
 
 
 def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
-    """Takes random steps, and checks what they return as training does.
+    """Takes random steps, and checks their results as training does.
 
     Raises:
       DataError: The environment returned something that stops training.

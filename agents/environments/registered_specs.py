@@ -68,7 +68,7 @@ def module_of(entry_point: Callable[..., Any] | str | None) -> str:
 
 
 def _sent(entry_point: Callable[..., Any] | str) -> Callable[..., Any] | str:
-    """Returns what is resolved when the environment is made: other workers import nothing for it.
+    """Returns a constructor that the worker resolves when it makes the environment.
 
     That is the name by which it can be imported, or else a pickled function. A class is sent as it is:
     `gymnasium.make` looks at its metadata.

@@ -136,7 +136,7 @@ def make_env(
 
 
 def _spec_of_function(function: Callable[..., Any], name: str) -> EnvSpec:
-    """Returns a specification of what a function makes; the name of its id is the function's."""
+    """Returns a specification of a function's environment; its id has the function's name."""
     return EnvSpec(re.findall("[A-Za-z0-9_]+", name)[-1], entry_point=function)
 
 

@@ -102,7 +102,7 @@ def check_render_mode(env: Env) -> None:
 
 
 def check_rendering(spec: EnvSpec) -> None:
-    """Checks what is known about rendering before an environment is made.
+    """Checks whether an environment can be rendered, before it is made.
 
     Call this in the process that will host the environment: MuJoCo's rendering and TensorFlow may
     not work in one process.
@@ -149,7 +149,7 @@ def choose_camera(env: Env, camera: str | None = None) -> None:
 
     By default it is the model's first one that follows the center of mass of a body. Gymnasium's
     own default stays at the start, which HalfCheetah leaves within seconds. Models without such a
-    camera, and environments whose arguments choose one, keep what they have.
+    camera, and environments whose arguments choose one, keep their camera.
 
     Args:
       env: An environment that was not rendered yet, with or without MuJoCo.

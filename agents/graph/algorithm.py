@@ -23,9 +23,9 @@ class Actor(abc.ABC):
 
     Attributes:
       acts_in_turns: Whether it acts in environments that are at different steps of a rollout, after
-        `begin_turn`: actions, and what it keeps of them, depend on the environment's own row and
-        step only. It does not override `experience`, then. A subclass that overrides how it acts
-        has to say so itself.
+        `begin_turn`. Then actions and stored samples depend on the environment's own row and step
+        only, and `experience` is not overridden. A subclass that overrides how it acts must set
+        this itself.
     """
 
     acts_in_turns: ClassVar[bool] = False
@@ -54,7 +54,7 @@ class Actor(abc.ABC):
 
 
 def can_act_in_turns(actor: Actor) -> bool:
-    """Returns whether an actor's class says `acts_in_turns`, see `Actor`."""
+    """Returns whether an actor's class sets `acts_in_turns`, see `Actor`."""
     if type(actor).experience is not Actor.experience:
         return False
     for kind in type(actor).__mro__:
@@ -71,7 +71,7 @@ class Report(NamedTuple):
     Attributes:
       scalars: float32 [] by tag, such as `losses/policy`.
       arrays: Tensors of any shape by tag, for histograms.
-      nonfinite: By the name of what was monitored (`observ`, `final_observ`, `reward`, `action`,
+      nonfinite: By the name of the monitored tensor (`observ`, `final_observ`, `reward`, `action`,
         `loss`, `gradient`), the first NaN or infinity, float32 [], and its index in the flat [T, B], int32 [],
         -1 where all numbers are finite. See `agents.learning.nonfinite`.
     """
@@ -105,7 +105,7 @@ class Algorithm(Actor):
 
     @property
     def averaged_policy(self) -> Policy | None:
-        """A policy with averaged weights, which is evaluated, too; None without one."""
+        """A policy with averaged weights for additional evaluations; None without one."""
         return None
 
     @property

@@ -45,12 +45,12 @@ class EnvBackend(abc.ABC):
         self._config = config
 
     def check(self) -> EnvSpec:
-        """Looks up the environment and what it needs, without creating it and without TensorFlow.
+        """Looks up the environment and its packages, without creating it and without TensorFlow.
 
         Modules named in `env` and in the wrappers are imported.
 
         Returns:
-          The environment's specification; little more than its id where it is EnvPool's.
+          The environment's specification; for EnvPool's environments little more than the id.
 
         Raises:
           UsageError: The module, the environment, a package that it needs or a wrapper is missing,

@@ -33,8 +33,8 @@ class PythonCall(_TensorFunction):  # type: ignore[valid-type, misc]
 
     Like `tf.numpy_function`, which parses NumPy's version number for every result of such a
     function in TensorFlow 2.18 to 2.21: 11 us, a third of the call. Registered as a
-    function of tensors, it is not parsed, and TensorFlow takes an array from it as well. Without
-    that registry this is `tf.numpy_function`.
+    function of tensors, it is not parsed, and may still return an array. Without that registry
+    this is `tf.numpy_function`.
     """
 
     def __init__(self, function: Callable[..., np.ndarray]):

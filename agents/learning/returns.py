@@ -105,8 +105,8 @@ def standardize(
       reducer: Combines the minibatches of several learners.
       valid: bool [...], the advantages to scale, if not all; the others are set to 0.
       axis: The axes of a minibatch; by default all.
-      min_std: Least standard deviation to divide by: advantages that vary less are not enlarged as
-        much, since most of what is left of them may be noise.
+      min_std: Least standard deviation to divide by: it limits how much small advantages, which may
+        be noise, are enlarged.
 
     Returns:
       float [...].

@@ -189,7 +189,7 @@ class ActorCritic:
     def variables(self) -> dict[str, tf.Variable]:
         """All weights, by name.
 
-        Names of those that only the value function depends on start with `value/`.
+        Names of weights that only the value function depends on start with `value/`.
         """
         weights = {name: weight.variable.value for name, weight in self._weights.items()}
         return weights | {f"policy/{name}": value for name, value in self._independent.items()}

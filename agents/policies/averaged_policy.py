@@ -25,7 +25,7 @@ class AveragedPolicy:
         """Starts without weights to average.
 
         Args:
-          policy: A policy of its own, of the same configuration as the one that is trained.
+          policy: Another policy of the same configuration as the trained one.
           decay: Factor of the older weights in each update, below 1.
         """
         self.policy, self._decay = policy, decay

@@ -47,8 +47,8 @@ class Inputs:
     `vector` is [..., O]: all numbers concatenated, discrete ones as one-hot vectors. It is float32,
     or float64 where a space has numbers that float32 would round before they are normalized. If
     images are kept, `image_0`, `image_1`, ... are uint8 [..., height, width, channels].
-    `action_mask`, bool [..., number of actions], marks the valid actions. What only the value
-    function gets is `critic_vector`, `critic_image_0` and so on.
+    `action_mask`, bool [..., number of actions], marks the valid actions. Inputs for the value
+    function only are `critic_vector`, `critic_image_0` and so on.
 
     Attributes:
       acting_space: The observations that acting takes, without those of the critic only.
@@ -120,10 +120,10 @@ class Inputs:
 
         Args:
           observ: Structure of tensors [..., *leaf.shape], batch dimensions first.
-          critic: Whether to convert what only the value function gets, too.
+          critic: Whether to include the inputs for the value function only.
 
         Returns:
-          Inputs [..., *shape], shaped as `shapes` says.
+          Inputs [..., *shape], see `shapes`.
         """
         inputs = self._policy.convert(observ)
         if self._has_mask:
@@ -148,7 +148,7 @@ class Inputs:
           inputs: Normalized inputs [..., *shape].
 
         Returns:
-          Inputs [..., *shape], shaped as `value_shapes` says.
+          Inputs [..., *shape], see `value_shapes`.
         """
         if not self._joins:
             return inputs

@@ -76,7 +76,7 @@ def numbered(
 
 
 def _unique(names: Iterable[str], taken: Iterable[str] = ()) -> list[str]:
-    """Returns names, with numbers at the end of those that are equal to earlier ones."""
+    """Returns names; duplicates get a number at their end."""
     unique: list[str] = []
     reserved = set(taken)
     for name in names:

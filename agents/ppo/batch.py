@@ -39,8 +39,8 @@ class Batch(NamedTuple):
       states: Recurrent state before each sequence, [N, U]; empty for single steps.
       target: float32 [M], normalized value targets.
       value: float32 [M], normalized values before the update.
-      valid: bool [M], whether a step has an outcome; its advantage is 0 otherwise, and its target
-        means nothing. () if all have one, see `Step.restarted`.
+      valid: bool [M], whether a step has an outcome; otherwise its advantage is 0 and its target
+        is meaningless. () if all have one, see `Step.restarted`.
       start_log_prob: float32 [M], log-probabilities of the samples under the policy before the
         update, which sees the same `inputs` as the updated one.
         `old_log_prob` is of inputs with the normalizer's statistics of acting time. () without a
@@ -107,7 +107,7 @@ class RolloutProcessor:
         Returns:
           A batch of T * B steps, or of T * B / L sequences; arrays for histograms by tag; and a
           function that estimates `advantage`, `target` and `value` of the batch again, with the
-          weights of the moment.
+          current weights.
         """
         policy, network, config = self._policy, self._network, self._config
         convert = functools.partial(policy.inputs.convert, critic=True)

@@ -49,7 +49,7 @@ class Loss:
             self._clip_ratio = Schedule(math.inf)
 
     def advantages(self, batch: Batch, minibatches: tf.Tensor) -> tf.Tensor:
-        """The advantages of all minibatches, standardized if the configuration says so.
+        """The advantages of all minibatches, standardized if `normalize_advantages`.
 
         Args:
           batch: N elements.

@@ -31,11 +31,11 @@ from agents.types import NestedTensor, NestedVariable, Space
 class PPO(Algorithm):
     """Proximal policy optimization (Schulman et al., 2017, arXiv 1707.06347).
 
-    While acting it only stores its samples. Log-probabilities, values and statistics are computed
-    in `train`, for the whole rollout at once.
+    Acting only stores samples. `train` computes log-probabilities, values and statistics for the whole
+    rollout at once.
 
     Attributes:
-      loss_class: What updates minimize; a subclass may name another `Loss`.
+      loss_class: The loss that updates minimize; a subclass may name another `Loss`.
       policy: The policy that is trained.
       steps: Variable [], int64, the environment steps learned from so far.
     """
@@ -122,10 +122,10 @@ class PPO(Algorithm):
     # Acting.
 
     def begin_rollout(self, steps: int) -> None:
-        """Draws the noise of a whole rollout, the same as other learners, for all environments.
+        """Draws the noise of a whole rollout, for the environments of all learners.
 
         Raises:
-          ValueError: The rollout is not as long as the configuration says.
+          ValueError: The rollout does not have `rollout_length` steps.
         """
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length

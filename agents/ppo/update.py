@@ -63,7 +63,7 @@ class Update:
           minibatch_size: Elements of a minibatch, M; must divide the batch.
           kl_stop: Stops updates early; by default never.
           reducer: Combines gradients and KL divergences of several learners.
-          compiles: Whether to compile what lies between reductions, where these do not compile.
+          compiles: Whether to compile the programs between reductions that do not compile.
           reduces_weights: Whether learners average weights and the optimizers' moments once an
             epoch, instead of the gradients of every minibatch (McMahan et al., 2017, arXiv
             1602.05629).
@@ -78,7 +78,7 @@ class Update:
     def run(
         self, batch: Batch, progress: tf.Tensor, recompute: Recompute | None = None
     ) -> tuple[Tensors, Tensors]:
-        """Runs all epochs, or fewer where the update is stopped.
+        """Runs all epochs, or fewer if the update is stopped.
 
         Args:
           batch: N elements.

@@ -43,7 +43,7 @@ _DIGEST_BYTES = 64  # In hexadecimal, which looks like no part of an archive.
 
 
 class DamagedError(Exception):
-    """A checkpoint is damaged; the message says how."""
+    """A checkpoint is damaged; the message describes the damage."""
 
 
 class CheckpointFile(NamedTuple):
@@ -71,7 +71,7 @@ class CheckpointFile(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Content of a checkpoint: the names of all arrays, and the arrays that were asked for."""
+    """Content of a checkpoint: the names of all arrays, and the requested arrays."""
 
     names: frozenset[str]
     arrays: dict[str, np.ndarray]
@@ -112,7 +112,7 @@ def write(
     best: bool,
     record: Mapping[str, PlainData] | None = None,
 ) -> None:
-    """Writes a checkpoint, then removes those that it replaces.
+    """Writes a checkpoint, then removes the checkpoints that it replaces.
 
     Args:
       folder: The folder of checkpoints.
@@ -233,7 +233,7 @@ def newest_intact(
 ) -> tuple[CheckpointFile, Content] | None:
     """Returns the last intact checkpoint, or else the best, and its content; None without any.
 
-    Warns about those that are skipped.
+    Warns about skipped checkpoints.
 
     Args:
       folder: The folder of checkpoints.
@@ -292,7 +292,7 @@ def _archive(file: _Reader) -> zipfile.ZipFile:
 
 
 def _decode(file: _Reader, step: int, sizes: Mapping[str, int]) -> Content:
-    """Decodes some arrays of a file, which somebody may have made to do harm."""
+    """Decodes some arrays of a file, which may be malicious."""
     with _archive(file) as archive:
         members = {member.filename: member for member in archive.infolist()}
         if len(members) != len(archive.infolist()):
@@ -328,7 +328,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def _decode_array(data: bytes) -> np.ndarray:
-    """Decodes an array without allocating what its header promises."""
+    """Decodes an array without trusting the size in its header."""
     member = io.BytesIO(data)
     if np.lib.format.read_magic(member) != (1, 0):
         raise DamagedError("an array is of a wrong format")

@@ -175,7 +175,7 @@ class Group:
 
     @property
     def is_complete(self) -> np.ndarray:
-        """Where as many runs as ever have a value, bool [N]."""
+        """Points at which as many runs as ever have a value, bool [N]."""
         is_complete: np.ndarray = self.num_seeds == self.num_seeds.max()
         return is_complete
 
@@ -284,7 +284,7 @@ def _rank(value: PlainData) -> tuple[bool, float, str]:
 
 
 def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
-    """Returns the lines of a table: the last scores of each group, and what they took."""
+    """Returns the lines of a table: the last scores of each group, with their steps and minutes."""
     lines = []
     for env in dict.fromkeys(group.env for group in groups):
         header = ("seeds", "last [95 % interval]", "best", "steps", "minutes", "steps/s", "group")

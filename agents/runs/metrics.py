@@ -34,7 +34,7 @@ class Tracker(Protocol):
         """Receives the settings."""
 
     def scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Receives scalars by tag; those that are not finite, too."""
+        """Receives scalars by tag, including NaN and infinities."""
 
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Receives arrays of any shape by tag."""
@@ -57,7 +57,7 @@ class Metrics:
         logged: int = 0,
         evaluated: int = 0,
     ):
-        """Opens the files, and removes what an earlier process wrote about steps after `step`.
+        """Opens the files, and removes records of steps after `step` of an earlier process.
 
         A resumed run repeats those steps and would report them twice. Earlier records that are
         missing issue a warning.
@@ -65,7 +65,7 @@ class Metrics:
         Args:
           run: The run.
           step: The step that training continues from.
-          trackers: Receive the metrics, too.
+          trackers: Further receivers of the metrics.
           logged: Step that metrics and events of training reach unless some were lost.
           evaluated: Step that events of evaluation reach unless some were lost.
         """

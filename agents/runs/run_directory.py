@@ -222,7 +222,7 @@ class RunDirectory:
         """Writes an error with its traceback to `error_file`.
 
         Returns:
-          A line that says where it is, or why it could not be written, as on a full disk.
+          A line with its place, or with the reason why it could not be written, as on a full disk.
         """
         try:
             write_atomically(self.error_file, "".join(traceback.format_exception(error)).encode())

@@ -1,4 +1,4 @@
-"""Statistics of a training between two log points: episodes, and what its time goes to."""
+"""Statistics of a training between two log points: episodes and wall-clock breakdown."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ class EpisodeStatistics:
 
 
 class TimeShares:
-    """Shares of wall-clock time since the last report, by what it was spent on.
+    """Wall-clock breakdown since the last report.
 
-    What nothing is added for, as the time that a caller of `train` takes between evaluations, is in
-    no share: they sum up to at most 1.
+    Time that no part adds, such as a caller's between evaluations, is in no share: shares sum up to
+    at most 1.
     """
 
     def __init__(self) -> None:

@@ -33,10 +33,10 @@ _MAX_ID_BYTES = 100
 
 @contextlib.contextmanager
 def wandb_tracker(run: RunDirectory, folder: Path | None = None) -> Iterator[WandbTracker]:
-    """A run of Weights & Biases for a run of this library; resumes the one that it had before.
+    """A run of Weights & Biases for a run of this library; a resumed run resumes it.
 
     The variables of wandb apply, such as WANDB_MODE=offline. Its files lie in the run's folder. At
-    the end it has half a minute to upload what is left.
+    the end it has half a minute to upload the rest.
 
     Args:
       run: The run, whose folder exists.
@@ -46,7 +46,7 @@ def wandb_tracker(run: RunDirectory, folder: Path | None = None) -> Iterator[Wan
       The tracker.
 
     Raises:
-      UsageError: The package is not installed, nobody is logged in, or the server is out of reach.
+      UsageError: The package is not installed, the user is not logged in, or the server is out of reach.
     """
     if importlib.util.find_spec("wandb") is None:
         raise UsageError(
@@ -137,7 +137,7 @@ def _end_process() -> None:
 
 
 def _start(run: RunDirectory, place: Path) -> wandb.Run:
-    """Starts or resumes the run of wandb, and says where it can be seen."""
+    """Starts or resumes the run of wandb, and prints its address."""
     import wandb
 
     folder, id_file = place / "wandb", _id_file(run)

@@ -37,7 +37,7 @@ class SAC(Algorithm):
     """Soft actor-critic (Haarnoja et al., 2018, arXiv 1801.01290 and 1812.05905).
 
     With more than one quantile it is TQC (Kuznetsov et al., 2020, arXiv 2005.04269). Actions in the
-    replay and of the critics are in [-1, 1], as are those that densities are of.
+    replay, for the critics and of densities are in [-1, 1].
 
     Attributes:
       policy: The policy that is trained.
@@ -137,7 +137,7 @@ class SAC(Algorithm):
         """Draws the noise of a whole rollout.
 
         Raises:
-          ValueError: The rollout is not as long as the configuration says.
+          ValueError: The rollout does not have `rollout_length` steps.
         """
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length

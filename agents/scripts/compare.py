@@ -95,7 +95,7 @@ def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
 
 
 def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
-    """Reads the scores of runs; those that have none, or can't be read, are left out with a warning.
+    """Reads the scores of runs; runs without scores and unreadable runs are left out with a warning.
 
     Raises:
       UsageError: No run has any.

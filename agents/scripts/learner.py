@@ -125,7 +125,7 @@ def _train_on_this_machine(
 def _train_on_ray(
     config: Config, run_directory: RunDirectory, task: dict[str, Any], options: TrainOptions
 ) -> int:
-    """Starts all learners on nodes of Ray, and again on what is left of them."""
+    """Starts all learners on nodes of Ray, and restarts them on the remaining nodes."""
     check_learners(config, options.learners)
     task = {**task, "cores": options.learner_cpus}
     progress = Progress(run_directory)
@@ -159,7 +159,7 @@ def _next_fewer(config: Config, num_learners: int) -> int:
 
 
 class Progress:
-    """Tells whether a run has another checkpoint than it had when this was asked last."""
+    """Watches a run for new checkpoints."""
 
     def __init__(self, run_directory: RunDirectory):
         """Looks at the run's folder."""
@@ -167,7 +167,7 @@ class Progress:
         self._seen = self._names()
 
     def is_made(self) -> bool:
-        """Whether there is another checkpoint."""
+        """Whether there is a new checkpoint since the last call."""
         before, self._seen = self._seen, self._names()
         return self._seen != before
 
@@ -280,5 +280,5 @@ def make_reducer(cluster: Cluster, config: Config) -> TeamReducer:
 
 
 def _report_lost(error: LearnerLostError) -> None:
-    """Tells the launcher, who prints what has happened, once, and may know more."""
+    """Reports a lost learner to the launcher, which prints one message for all learners."""
     report(json.dumps([error.rank, error.host, error.cause]))

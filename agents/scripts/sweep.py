@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> None:
 def _open_folder(
     options: SweepOptions, overrides: dict[str, PlainData], refusals: contextlib.ExitStack
 ) -> Path:
-    """Returns the folder of a sweep: a new one, or the one to continue.
+    """Returns the folder of a new sweep, or of the sweep to continue.
 
     Modules that only the files of other sweeps or runs name are refused from now on.
     """

@@ -152,13 +152,13 @@ def train(
 
     Args:
       config: The experiment, see `agents.load_config`.
-      run: Where to write, and a run to resume, such as `score.run`; by default nothing is kept.
-      logdir: Folder for runs, instead of `run`: a new one, `<time>-<env>`, is made in it.
+      run: Folder of the run, such as `score.run` to resume it; by default nothing is kept.
+      logdir: Folder for runs, instead of `run`; a new run `<time>-<env>` is created in it.
       name: Ends the name of the new run in `logdir`.
       command: The command that trains, to record in the run.
-      track: `wandb` sends metrics to Weights & Biases as well.
+      track: `wandb` sends metrics to Weights & Biases.
       reducer: Combines this learner with others. Only the chief has a run, and scores.
-      **unknown: None; other libraries' names are answered with those of this one.
+      **unknown: Not supported; the error translates other libraries' names.
 
     Yields:
       The score of every evaluation: a number, the mean return, with `step`, `is_best`, `scalars`,
@@ -287,7 +287,7 @@ def main(arguments: list[str]) -> None:
 
 
 def scheduler_of(variables: Mapping[str, str]) -> str:
-    """Name of what starts the learners of several machines; empty for a command without."""
+    """Name of the scheduler of several machines; empty without one."""
     if variables.get("TF_CONFIG"):
         return "TF_CONFIG"
     if "SLURM_PROCID" in variables and variables.get("SLURM_STEP_NUM_TASKS", "1") != "1":
@@ -371,7 +371,7 @@ def folders_of_other_runs(*files: str | None) -> list[Path]:
 
 
 def _dry_run(config: Config) -> list[str]:
-    """What would be trained; one environment is created to know its spaces."""
+    """Describes the training; creates one environment for its spaces."""
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:
@@ -402,7 +402,7 @@ def look_up(
 
 
 def resume_hints(run: RunDirectory, *options: str) -> list[str]:
-    """What to do with a run that was stopped; it is resumed with some options, too."""
+    """Lines that tell how to resume a stopped run."""
     try:
         checkpoint = run.checkpoint("last")
     except UsageError:

@@ -653,7 +653,7 @@ class Config(BaseModel):
         )
 
     def settings(self, mode: Literal["json", "python"] = "json") -> dict[str, PlainData]:
-        """The settings by name, without those that only other algorithms read."""
+        """The settings by name, without settings that only other algorithms read."""
         return self.model_dump(mode=mode, exclude=set(self.foreign_settings()))
 
 

@@ -55,7 +55,7 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
       name: Name of a preset (see `preset_names`), or path of a YAML file, recognized by its suffix
         or a separator. The file may name a preset that it `extends`.
       **overrides: Settings that replace those of the file; strings are read as on the command
-        line. A dictionary replaces the one in the file as a whole. `env` may be a function that
+        line. A dictionary replaces the file's dictionary as a whole. `env` may be a function that
         makes an environment, see `EnvFunction`.
 
     Returns:

@@ -88,7 +88,7 @@ def contains(module: str) -> bool:
 
 
 def _record(module: str) -> str:
-    """Returns the name of the file whose existence says that the user has named the module."""
+    """Returns the name of the file that records a module named by the user."""
     name = f"{os.path.realpath(_folder or os.curdir)}\0{_top(module)}"
     return hashlib.sha256(os.fsencode(name)).hexdigest()
 

@@ -82,8 +82,8 @@ def load_function(name: str, setting: str) -> Callable[..., Any]:
       setting: The setting's name, for messages.
 
     Raises:
-      UsageError: The name has another form, the module or the callable is missing, or what it names
-        is not callable. The message has at most three lines.
+      UsageError: The name has another form, the module or the object is missing, or the object is
+        not callable. The message has at most three lines.
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute.isidentifier():
@@ -184,7 +184,7 @@ class _RefusingFinder(importlib.abc.MetaPathFinder):
     """Finds modules with the other finders, and refuses those in certain folders."""
 
     def __init__(self, folders: Sequence[str]):
-        """Stores the folders, resolved, and what is installed inside of them."""
+        """Stores the resolved folders, and the installed packages inside of them."""
         self._folders = folders
         paths = [
             sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
@@ -225,7 +225,7 @@ class _RefusingFinder(importlib.abc.MetaPathFinder):
                     )
 
     def _is_installed(self, path: str, folder: str) -> bool:
-        """Returns whether a path belongs to what is installed below `folder`."""
+        """Returns whether a path belongs to a package installed below `folder`."""
         return any(_is_inside(root, folder) and _is_inside(path, root) for root in self._installed)
 
 

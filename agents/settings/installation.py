@@ -1,8 +1,8 @@
 """The distribution that provides the package `agents`, and the installation of its extras.
 
-Others have a package of this name, too: openai-agents, and batch-ppo, whose distribution is `agents`.
-pip mixes packages of one name in one folder, and whichever was installed last replaces the other's
-`__init__.py`. The command `agents` checks what it would import, see `batch_agents.py`.
+openai-agents and batch-ppo (distribution `agents`) also have a package of this name. pip mixes
+packages of one name in one folder, and the last installed one replaces the other's `__init__.py`. The
+command `agents` checks its own import, see `batch_agents.py`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_package(init_file: str | None) -> None:
       init_file: The `__init__.py` that Python imports as `agents`; None if there is none.
 
     Raises:
-      ImportError: There is another one. The message says where, and what to do.
+      ImportError: There is another one. The message names its place and the remedy.
     """
     if init_file is None:
         raise ImportError(

@@ -59,7 +59,7 @@ def parse_command(
       options: Model of the command's own options; its docstring introduces the help.
       arguments: The arguments after the command's name.
       program: The command as users type it, for the help.
-      settings: Model of settings that are options, too; its `sections` are the titles of groups in
+      settings: Model of settings that are also options; its `sections` are the titles of groups in
         the help, by the first setting of each.
       examples: Lines at the end of the help.
 

@@ -142,7 +142,7 @@ def command_line(name: str) -> str:
 
 
 def version() -> str:
-    """Returns the version of this library, and those of what its numbers depend on."""
+    """Returns the versions of this library and of the packages that its numbers depend on."""
     others = []
     for name in ("tensorflow", "keras", "gymnasium", "numpy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # Such as a nightly.

@@ -1,7 +1,7 @@
 """Takes the current folder off the places of modules where `python -m agents...` puts it first.
 
 A `numpy.py` there must not replace the installed one. Modules of users are found there as
-`agents.settings.current_folder` says. This is the first import of `agents`, and imports nothing that
+`agents.settings.current_folder` describes. This is the first import of `agents`, and imports nothing that
 is not loaded yet.
 """
 

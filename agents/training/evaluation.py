@@ -65,7 +65,7 @@ class Episodes(NamedTuple):
 
     Attributes:
       done: bool [T, N], the ends of complete episodes.
-      nonfinite: By the name of what was monitored, the first number that is not finite and its
+      nonfinite: By the name of the monitored tensor, the first number that is not finite and its
         index; see `Report`.
     """
 
@@ -302,7 +302,7 @@ class EvaluationScore(float):
           step: See the class.
           is_best: See the class.
           run: See the class.
-          make_policy: Returns the policy; called when it is asked for.
+          make_policy: Returns the policy; called on first use.
         """
         self = super().__new__(cls, scalars["eval/return_mean"])
         self.scalars, self.step, self.is_best, self.run = dict(scalars), step, is_best, run

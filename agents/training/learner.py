@@ -243,7 +243,7 @@ class Learner:
         return Iteration(*episodes, report, is_finite, collected)
 
     def _share_out(self, seconds: float, start: float, in_environments: float) -> None:
-        """Adds the seconds of a graph call, begun at the time `start`, to what they went to."""
+        """Adds the seconds of a graph call, begun at the time `start`, to their shares."""
         if self._is_one_program:
             self.time_shares.add("iteration", seconds)
             return

@@ -24,8 +24,8 @@ def to_same_step(env: VectorEnv) -> VectorEnv:
         environments of the mask, bool [B].
 
     Raises:
-      ValueError: The autoreset mode is unknown, or partial resets are known not to work; the
-        message says what to do.
+      ValueError: The autoreset mode is unknown, or partial resets do not work; the message has
+        the remedy.
     """
     if is_env_pool(env):
         env = EnvPoolEnv(env)
@@ -125,7 +125,7 @@ def _partial_reset_message(env: VectorEnv) -> str:
 
 
 def _mask_infos(infos: Info, rows: np.ndarray) -> Info:
-    """Returns infos whose masks `_name` are False outside of `rows`, bool [B], nested ones too."""
+    """Returns infos whose masks `_name`, also nested ones, are False outside of `rows`, bool [B]."""
     masked: Info = {}
     for name, value in infos.items():
         if _is_mask(name, infos):

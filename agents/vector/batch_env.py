@@ -48,8 +48,8 @@ class BatchEnv(VectorEnv):
     returned in every step, float64 [B] with their masks; where an episode ended, they are those of
     its last step.
 
-    Environments share nothing that they may change: each has copies of its own of options and
-    actions, and of what `call` and `set_attr` are given, see `agents.own_copy`.
+    Environments share nothing that they may change: each has its own copies of options, actions and
+    the arguments of `call` and `set_attr`, see `agents.own_copy`.
 
     Infos of worker processes arrive as they are; a value that can't be pickled is a string, the
     first 200 characters of its `repr`. Results of methods and attributes there must be pickled.
@@ -137,7 +137,7 @@ class BatchEnv(VectorEnv):
     def step(
         self, actions: NestedArray
     ) -> tuple[NestedArray, np.ndarray, np.ndarray, np.ndarray, Info]:
-        """Steps all environments; those whose episode ends are reset in the same step.
+        """Steps all environments; resets an environment in the step that ends its episode.
 
         Args:
           actions: Elements of the action space, leaves [B, ...].
@@ -381,8 +381,8 @@ class BatchEnv(VectorEnv):
         """Restarts environments that failed; returns infos of their host and of the restarts.
 
         Without restarts, or where a reset of others has cut an episode, the first failure is raised
-        and keeps the others: all environments need a reset, because those that did not fail were
-        stepped or reset without a result.
+        and keeps the others. All environments then need a reset: the intact ones were stepped or
+        reset without a result.
         """
         rows = [row for failure in failures for row in failed_rows(failure)]
         if not self.restarts or (action == "reset" and not self._arrays.mask[rows].all()):

@@ -1,4 +1,4 @@
-"""Checks of what a batch of environments is given: actions, seeds and reset masks."""
+"""Checks of a batch's arguments: actions, seeds and reset masks."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class ChannelClosed(ConnectionError):
 
 
 class MessageError(ConnectionError):
-    """A message is too long, to be sent or by what its header says."""
+    """A message, or the length in its header, is too long."""
 
 
 # Shared words by index: both counters, sleep flags, the parent's command, the status of the worker's

@@ -371,7 +371,7 @@ class EnvironmentGroup:
                 ) from None
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
-        """Returns what `function` returns; translates what it raises."""
+        """Returns the result of `function`; translates its exceptions."""
         self.busy[0], depth = env, fork_depth
         try:
             result = function()

@@ -240,8 +240,7 @@ def end_workers(workers: Iterable[WorkerProcess], hurry: bool = False) -> None:
 
     Args:
       workers: The workers.
-      hurry: Whether not to wait for environments that are in the middle of something, as if this
-        process was asked to stop.
+      hurry: Whether to end environments in the middle of a step, as after a stop signal.
     """
     workers = [worker for worker in workers if worker.is_mine and not worker.is_ended]
     for worker in workers:
@@ -327,7 +326,7 @@ def explaining_limits(num_processes: int = 1) -> Iterator[None]:
     """Raises WorkerStartError instead of the OSError of a limit of the system.
 
     Args:
-      num_processes: Number of worker processes that were asked for.
+      num_processes: Requested number of worker processes.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Types of what `step` and `reset` return, and checks of what wrappers are given."""
+"""Types of the results of `step` and `reset`, and checks of wrappers' arguments."""
 
 from __future__ import annotations
 
