@@ -2,9 +2,8 @@
 
 Loading takes a fraction of the seconds that compiling takes, and the programs are the same, bit for
 bit. Cached programs are executed, and TensorFlow fails at a file that is damaged, or can't be
-written. So the folder is the user's alone, and TensorFlow does not use it: programs that follow the
-right checksum are copied to its files in memory before it starts, and new ones to the folder
-afterwards.
+written. So the folder belongs to one user, and TensorFlow does not use it. Programs with the right
+checksum are copied to its files in memory before it starts, and new ones to the folder afterwards.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def connected() -> Iterator[None]:
         )
     source, address = running_cluster()
     with contextlib.ExitStack() as stack:
-        given = None  # Ray finds what was found here, and with it how to prove who asks.
+        given = None  # Ray finds the same cluster, and with it the credentials.
         if not address:
             source = "started here"
             given = address = stack.enter_context(_local_ray())

@@ -146,10 +146,10 @@ class EnvBackend(abc.ABC):
 class GymnasiumBackend(EnvBackend):
     """Finds environments in Gymnasium's registry and batches them with `BatchEnv`.
 
-    `process` spreads them over worker processes, `hybrid` over workers and this process, which
-    would otherwise wait: faster for light environments, most of all where cores are few or busy; but what
-    hangs or crashes in this process ends the run. `inline` steps all of them here, one after
-    another: to debug, or for very light environments.
+    `process` spreads them over worker processes. `hybrid` spreads them over workers and this
+    process, which would otherwise wait: it is faster for light environments and few or busy cores,
+    but an environment that hangs or crashes in this process stops the run. `inline` steps all of
+    them here, one after another: to debug, or for very light environments.
     """
 
     def _find_spec(self) -> EnvSpec:

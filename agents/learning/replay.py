@@ -137,7 +137,7 @@ class Replay:
             places = [rows % self.num_rows, tf.broadcast_to(envs, rows.shape)]
             variable.scatter_nd_update(tf.stack(places, axis=-1), values)
 
-        # The next step overwrites what it starts from, unless an episode ended in between.
+        # The next step overwrites its own start, unless an episode ended in between.
         tf.nest.map_structure(
             lambda variable, leaf: write(variable, steps + 1, leaf), self._observ, next_observ
         )

@@ -20,8 +20,7 @@ from agents.policies.torsos import make_torso
 from agents.policies.weights import numbered, weights_by_path
 from agents.settings.config import WITHOUT_VALUES, Config
 
-# Images of a rollout that pass through a torso at a time: what its layers compute of them takes up to
-# 100 kB each.
+# Images of a rollout that pass through a torso at a time: its layers' outputs take up to 100 kB an image.
 _IMAGES_AT_A_TIME = 512
 
 # Name of the layer that follows a branch.

@@ -1,8 +1,8 @@
 """Recurrent cells, for single steps and for whole sequences, with gradients.
 
-What does not depend on the step before is computed for all steps at once: the inputs' part of the
-gates before the loop; in backpropagation the gates' derivatives before, and the gradients of the
-weights after it. Automatic differentiation computes all of these in each step.
+Terms that do not depend on the previous step are computed for all steps at once: the inputs' part of
+the gates before the loop, in backpropagation the gates' derivatives. The gradients of the weights
+follow after the loop. Automatic differentiation computes all of these in each step.
 """
 
 from __future__ import annotations

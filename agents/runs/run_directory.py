@@ -483,7 +483,7 @@ def check_writable(folder: str | Path, option: str) -> None:
     if not existing.is_dir():
         raise UsageError(f"{option}={folder}: {existing} is not a folder")
     try:
-        # Permissions do not tell: root has all of them, on read-only disks, too.
+        # Permissions do not tell: root has all of them, also on read-only disks.
         with tempfile.TemporaryFile(dir=existing):
             pass
     except OSError as error:

@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> None:
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
         inspection = inspect(config, options.random_steps)
         findings = list(inspection.findings)
-        if not any(finding.is_error for finding in findings):  # They would be found there, too.
+        if not any(finding.is_error for finding in findings):  # The worker would report them again.
             findings += check_in_worker(config)
     say(*describe(config.env, inspection), *describe_findings(findings))
     if any(finding.is_error for finding in findings):

@@ -26,7 +26,7 @@ from pydantic_core import PydanticCustomError
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
-# Entry points by the names of the setting `algorithm`, which takes entry points of users, too.
+# Entry points by the names of the setting `algorithm`, which also takes users' entry points.
 ALGORITHMS = {"ppo": "agents.ppo:PPO", "sac": "agents.sac:SAC"}
 
 # Settings of another algorithm that are meant by a setting, by the algorithm.

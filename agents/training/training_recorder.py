@@ -77,7 +77,7 @@ class TrainingRecorder:
             if video:
                 metrics.video(step, TAG, video)
         except Exception as error:
-            stop_signals.check()  # The signal may have ended the worker, too.
+            stop_signals.check()  # The signal may also have ended the worker.
             self._is_enabled = False
             reason = "; ".join(str(error).splitlines()[:2])
             warnings.warn(f"no episode is drawn, training continues: {reason}", stacklevel=2)
