@@ -78,7 +78,7 @@ library uses the settings of its authors.
 """
 LEARNERS = """\
 Share of the speed of one learner that each of two learners keeps, with a core each. [Scaling](docs/guides/scaling.md)
-has more learners, networks and delays.
+says when they pay off, [details](benchmarks/details.md#several-learners) have more learners and delays.
 """
 REPEAT = """\
 Run nothing else at the same time. Peers that are not installed are left out.
