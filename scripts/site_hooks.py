@@ -24,6 +24,7 @@ from mkdocs.structure.pages import Page
 from mkdocs.utils import get_relative_url
 from pydantic import BaseModel
 
+import agents
 from agents.scripts.main import COMMANDS
 from agents.settings.config import Config
 from agents.settings.config_file import load_config, preset_names
@@ -60,6 +61,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     markdown = markdown.replace("<!-- settings -->", settings_tables())
     markdown = markdown.replace("<!-- presets -->", presets_table())
     markdown = markdown.replace("<!-- commands -->", commands_tables())
+    markdown = markdown.replace("<!-- glossary -->", glossary_tables())
 
     def resolve(link: re.Match[str]) -> str:
         text, target, symbol = link.groups()
@@ -145,6 +147,20 @@ def presets_table() -> str:
         comment = text.partition("\n")[0].removeprefix("# ") if text.startswith("#") else ""
         config = load_config(name)
         lines.append(f"| `{name}` | `{config.env}` | {config.steps:,} | {comment} |")
+    return "\n".join(lines)
+
+
+def glossary_tables() -> str:
+    """Returns the letters and the words of the glossary in `agents.__doc__` as tables in Markdown."""
+    text = (agents.__doc__ or "").partition("Glossary.")[2]
+    letters, _, words = text.partition("Words, each with one meaning:")
+    rows = sorted(re.findall(r"\b([A-Z])  (.+?)(?=  |$)", letters, re.MULTILINE))
+    lines = ["## Letters in shapes", "", "| letter | meaning |", "|:-|:-|"]
+    lines += [f"| {letter} | {meaning} |" for letter, meaning in rows]
+    lines += ["", "## Words", "", "| word | meaning |", "|:-|:-|"]
+    words = re.sub(r"\n {10,}", " ", words)  # Meanings of several lines.
+    for word, meaning in re.findall(r"^  (\S.*?) {2,}(.+)$", words, re.MULTILINE):
+        lines.append(f"| `{word}` | {meaning} |")
     return "\n".join(lines)
 
 

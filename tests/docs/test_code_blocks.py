@@ -2,7 +2,7 @@
 
 The blocks of a page share a folder, a namespace and what they import. A block with a title is the
 file of that name. Trainings are short, see `commands`. Only the slow test runs them on all pages;
-the other one runs those of README, and describes the others (`--dry-run`).
+the other one runs those of README and the tutorial, and describes the others (`--dry-run`).
 """
 
 import ast
@@ -37,6 +37,7 @@ from tests.docs import commands
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, blocks, command_lines
 
 SERVICE = "docs/guides/deployment.md"
+TRAINED = ("README.md", "docs/tutorial.md")  # Pages whose trainings run in the default suite.
 RUN = "logdir/20260131T120000-pendulum"
 SWEEP = "logdir/20260131T120000-sweep-pendulum"
 IMPORTS = ast.Import | ast.ImportFrom
@@ -170,13 +171,13 @@ def run_blocks(page, name):
 @with_code
 def test_blocks_run(name, make_page):
     if name != SERVICE:
-        run_blocks(make_page(trains=name == "README.md"), name)
+        run_blocks(make_page(trains=name in TRAINED), name)
 
 
 @pytest.mark.slow
 @with_code
 def test_blocks_run_with_all_trainings(name, make_page):
-    if name != "README.md":
+    if name not in TRAINED:
         run_blocks(make_page(trains=True), name)
 
 

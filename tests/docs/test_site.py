@@ -68,6 +68,22 @@ def test_tables_have_every_setting_and_every_preset():
     assert re.findall(r"^\| `(\w+)` \|", presets, re.MULTILINE) == preset_names()
 
 
+def test_the_glossary_has_every_letter_and_word_of_the_docstring():
+    tables = site_hooks.glossary_tables()
+    letters, words = (
+        dict(re.findall(r"^\| (?:`)?([^`|]+?)(?:`)? \| (.+) \|$", part, re.MULTILINE))
+        for part in tables.split("## Words")
+    )
+    assert set("BTMNLKAOFU") < set(letters)
+    assert (
+        letters["B"] == "environments in a batch"
+        and letters["K"] == "numbers of noise a sample takes"
+    )
+    assert words["iteration"] == "one rollout and the update that learns from it: one graph call"
+    assert words["policy"].endswith("the setting `policy` chooses the distribution")
+    assert len(words) > 20 and "recurrent state" in words
+
+
 def test_every_command_has_its_options():
     sections = site_hooks.commands_tables().split("\n## agents ")[1:]
     assert [section.split()[0] for section in sections] == list(COMMANDS)

@@ -1,0 +1,41 @@
+"""README is short, and its figures are those that scripts measured."""
+
+import json
+
+from tests.docs.pages import ROOT
+
+README = (ROOT / "README.md").read_text()
+
+
+def read(name):
+    return json.loads((ROOT / name).read_text())
+
+
+def test_it_is_short():
+    assert len(README.split()) <= 700
+
+
+def test_returns_are_those_of_the_results():
+    row = read("results/results.json")["cheetah"]
+    seeds = {3: "three", 5: "five", 10: "ten"}[len(row["returns"])]
+    assert f"| {row['mean']:.0f}, {seeds} seeds |" in README
+    # The same budget, the best of them first.
+    same = {name: each["mean"] for name, each in row["published"].items() if each["steps"] == 1e6}
+    same.pop("Tianshou, maximum")  # Anywhere in training.
+    best_first = sorted(same.items(), key=lambda item: -item[1])
+    assert f"| {', '.join(f'{name} {mean}' for name, mean in best_first)} |" in README
+
+
+def test_speeds_are_those_of_the_benchmarks():
+    benchmarks = read("benchmarks/benchmarks.json")
+    training = benchmarks["training"]["HalfCheetah-v5/process/8"]
+    for contestant in ("ours", "SB3"):
+        assert f"{training[contestant]['median']:,.0f} steps/s" in README
+    ratio = benchmarks["stepping"]["Pendulum-v1/process/32"]["ratio_EnvPool"]
+    assert f"EnvPool's C++ environments step 32 Pendulums {1 / ratio:.1f} times as fast" in README
+
+
+def test_resumed_runs_are_those_of_the_harness():
+    lines = (ROOT / "FAULTS.md").read_text().splitlines()
+    counts = [line for line in lines if "resumed 9, equal hashes 9" in line]
+    assert len(counts) == 4 and "36 of 36" in README
