@@ -57,3 +57,11 @@ def test_every_library_has_a_table():
         "batch_ppo",
         "sac",
     }
+
+
+def test_our_defaults_beside_those_of_tf_agents():
+    text = PAGE.read_text().partition("## TF-Agents")[2].partition("## Keras")[0]
+    found = re.findall(r"^\| `\w+` \| \S+ \| `(\w+)` \| (\S+) \|", text, re.MULTILINE)
+    assert len(found) == 19
+    for setting, default in found:
+        assert read(default) == shown(Config.model_fields[setting].default), setting
