@@ -33,8 +33,8 @@ The repository holds {{count}} trained policies.
 This page shows each of them, its score, and the lines that load and watch it.
 
 - An animation is the first {SECONDS} seconds of an evaluation episode.
-- A score is the mean return of the run's last evaluation, with the standard deviation over its 20 episodes.
-- A run is the median seed of its row in [RESULTS.md](../RESULTS.md), which has the scores of the other seeds.
+- A score is the mean return of the run's last evaluation, with the population standard deviation over its 20 episodes.
+- A run is the median seed of its row in [RESULTS.md](../RESULTS.md).
 
 Run the lines in a clone with the environments installed:
 
@@ -42,7 +42,7 @@ Run the lines in a clone with the environments installed:
 pip install -e '.[box2d,dm-control,minigrid,mujoco]'
 ```
 
-The same from a shell, without Python:
+A shell command writes the same video, its score and the learning curves into `videos` in the run's folder:
 
 ```sh
 agents visualize --logdir=results/runs/cheetah --episodes=1
@@ -64,7 +64,7 @@ SECTION = """
 import agents
 
 policy = agents.load_policy("results/runs/{name}")
-agents.visualize("results/runs/{name}", "videos/{name}", episodes=1)
+agents.visualize("results/runs/{name}", episodes=1)
 ```
 """
 
@@ -114,7 +114,7 @@ def _section(name: str) -> str:
         algorithm=config.algorithm.upper(),
         mean=mean,
         std=std,
-        digits=".2f" if abs(mean) < 10 else ".1f" if abs(mean) < 1000 else ".0f",
+        digits=".2f" if abs(mean) < 10 else ".1f" if abs(mean) < 1000 else ",.0f",
     )
 
 

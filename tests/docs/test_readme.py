@@ -2,6 +2,7 @@
 
 import json
 
+from results.rows import on_policy_of, target_of
 from tests.docs.pages import ROOT
 
 README = (ROOT / "README.md").read_text()
@@ -18,12 +19,10 @@ def test_it_is_short():
 def test_returns_are_those_of_the_results():
     row = read("results/results.json")["cheetah"]
     seeds = {3: "three", 5: "five", 10: "ten"}[len(row["returns"])]
-    assert f"| {row['mean']:.0f}, {seeds} seeds |" in README
-    # The same budget, the best of them first.
-    same = {name: each["mean"] for name, each in row["published"].items() if each["steps"] == 1e6}
-    same.pop("Tianshou, maximum")  # Anywhere in training.
-    best_first = sorted(same.items(), key=lambda item: -item[1])
-    assert f"| {', '.join(f'{name} {mean}' for name, mean in best_first)} |" in README
+    assert f"| {row['mean']:,.0f}, {seeds} seeds |" in README
+    on_policy, best = on_policy_of(row), target_of(row)
+    assert best.off_policy
+    assert f"on-policy {on_policy.mean:,}, off-policy {best.mean:,} |" in README
 
 
 def test_speeds_are_those_of_the_benchmarks():
