@@ -1,4 +1,4 @@
-"""All commands by one name: `python -m agents train`, which is `agents train`."""
+"""The command `agents` as a module: `python -m agents train` is `agents train`."""
 
 from agents.scripts.main import main
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.abc
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Literal
 
 from agents.compilation_cache import use_cache
@@ -21,11 +23,31 @@ _INFORMATION = re.compile(rb"I\d{4} |WARNING: All log messages before absl::Init
 _WAITING_THREADS = 8
 
 
+class _StartReport(importlib.abc.MetaPathFinder):
+    """Prints a line when TensorFlow's import begins, which takes seconds; finds nothing."""
+
+    def __init__(self, stderr: int):
+        """Stores the file descriptor to print to."""
+        self._stderr = stderr
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        """Prints the line if TensorFlow is imported."""
+        if fullname == "tensorflow":
+            with contextlib.suppress(OSError):
+                os.write(self._stderr, b"Starting TensorFlow\n")
+
+
 @contextlib.contextmanager
-def quiet_tensorflow() -> Iterator[None]:
+def quiet_tensorflow(reports: bool = False) -> Iterator[None]:
     """Suppresses TensorFlow's start-up log lines, unless the user sets TF_CPP_MIN_LOG_LEVEL=0.
 
     Other lines on stderr appear at the end.
+
+    Args:
+      reports: Whether to print a line at once if TensorFlow is imported: for commands that have
+        printed nothing before.
     """
     # Only fatal errors: at each start, XLA and CUDA log errors that are none.
     if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
@@ -41,6 +63,10 @@ def quiet_tensorflow() -> Iterator[None]:
             return
         sys.stderr.flush()
         os.dup2(held.fileno(), 2)
+        if reports:
+            report = _StartReport(stderr)
+            sys.meta_path.insert(0, report)
+            stack.callback(sys.meta_path.remove, report)
         try:
             yield
         finally:

@@ -13,6 +13,7 @@ import agents
 ROOT = Path(agents.__file__).parent
 WITHOUT_TENSORFLOW = "settings", "environments", "workers", "vector", "runs"  # Rooms.
 ALSO_WITHOUT_TENSORFLOW = [
+    "agents.deployment.export_target",
     "agents.distributed.launcher",
     "agents.distributed.ray_cluster",
     "agents.graph.backend",

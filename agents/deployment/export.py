@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import logging
 import os
@@ -18,15 +17,14 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
+from agents.deployment.export_target import check_target
 from agents.deployment.policy_function import PolicyFunction
 from agents.deployment.scores import logged_episodes, logged_scores
 from agents.deployment.space_json import space_to_json
 from agents.deployment.trained_policy import restore_policy, run_spaces
 from agents.errors import UsageError
-from agents.paths import absolute_path
-from agents.runs.run_directory import RunDirectory, check_writable
+from agents.runs.run_directory import RunDirectory
 from agents.seeds import Seeds
-from agents.settings.installation import install_command
 from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import PlainData, Space
 
@@ -62,17 +60,7 @@ def export_policy(
         no operation that the policy needs, or `outdir` is not empty or can't be written to.
     """
     run = RunDirectory.of(run)
-    if format not in FORMATS:
-        raise UsageError(f"--format={format}: expected {', '.join(FORMATS)}")
-    if format == "onnx" and importlib.util.find_spec("tf2onnx") is None:
-        raise UsageError(
-            "--format=onnx needs the package tf2onnx, which is not installed\n"
-            f"{install_command('onnx')}"
-        )
-    outdir = absolute_path(outdir)
-    check_writable(outdir, "--outdir")
-    if outdir.exists() and any(outdir.iterdir()):
-        raise UsageError(f"--outdir={outdir} is not empty; name a new folder")
+    outdir = check_target(outdir, format)
     path = run.checkpoint(checkpoint)
     observation_space, action_space = run_spaces(run)
     computed_space = with_float32(action_space) if format == "tflite" else action_space

@@ -50,6 +50,7 @@ def connected() -> Iterator[None]:
             f"--cluster=ray needs the package ray, which is not installed\n{install_command('ray')}"
         )
     source, address = running_cluster()
+    print(f"Connecting to Ray at {address}" if address else "Starting Ray", file=sys.stderr)
     with contextlib.ExitStack() as stack:
         given = None  # Ray finds the same cluster, and with it the credentials.
         if not address:

@@ -226,7 +226,7 @@ class TensorFlowBackend(EnvBackend):
             )
         module, _, name = config.env.rpartition(":")
         if module or name != config.env:
-            with quiet_tensorflow():  # The module imports TensorFlow.
+            with quiet_tensorflow(reports=True):  # The module imports TensorFlow.
                 import_module(module, f"env '{config.env}'")
         return find_spec(name)
 
@@ -236,7 +236,8 @@ class TensorFlowBackend(EnvBackend):
         from agents.graph import tensor_registration
 
         config = self._config
-        start_tensorflow(config.threads, device_of(config))  # Prints fewer lines than its import.
+        with quiet_tensorflow(reports=True):
+            start_tensorflow(config.threads, device_of(config))
         envs = tensor_registration.make(
             spec.id, num_envs, config.max_episode_steps, config.action_repeat, **env_kwargs
         )

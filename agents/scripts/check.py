@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agents import stop_signals
 from agents.environments.inspection import describe, describe_findings
+from agents.graph.backend import make_backend
 from agents.graph.backend_check import check_in_worker, inspect
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
@@ -18,7 +20,9 @@ EXAMPLES = """\
 examples:
   agents check my_module:MyEnv-v0
   agents check Pendulum-v1 --random-steps=10000
-  agents check my_module:make_env --env-wrappers=agents.tools.wrappers:RangeNormalize"""
+  agents check my_module:make_env --env-wrappers=agents.tools.wrappers:RangeNormalize
+
+Guide: docs/guides/environments.md"""
 
 # The settings of an experiment that an environment depends on.
 _SETTINGS = (
@@ -30,10 +34,10 @@ _fields: Any = {
 
 
 class CheckOptions(BaseModel):
-    """Checks an environment by random steps, and says what to change before it is trained on.
+    """Checks an environment with random steps, and reports what to change before training.
 
-    Runs Gymnasium's checker; then checks seeds, time limit, and the scales of observations, rewards
-    and actions, in this process and in a worker process.
+    It runs Gymnasium's checker. Then it checks seeds, time limit, and the scales of observations,
+    rewards and actions, in this process and in a worker process.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -43,11 +47,9 @@ class CheckOptions(BaseModel):
         title="ENV",
         min_length=1,
         max_length=1,
-        description="Environment: an id of Gymnasium, my_module:MyEnv-v0, or my_module:make_env.",
+        description="Gymnasium id, my_module:MyEnv-v0, or my_module:make_env.",
     )
-    random_steps: int = Field(
-        2000, ge=1, le=10**6, description="Random steps that the environment is judged by."
-    )
+    random_steps: int = Field(2000, ge=1, le=10**6, description="Number of random steps to take.")
 
 
 def main(arguments: list[str]) -> None:
@@ -62,6 +64,8 @@ def main(arguments: list[str]) -> None:
     [env] = options.environment
     config = load_config("default", **{**settings, "env": env, "env_backend": "process"})
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
+        make_backend(config).check()
+        say(f"Checking {env} with {options.random_steps:,} random steps", file=sys.stderr)
         inspection = inspect(config, options.random_steps)
         findings = list(inspection.findings)
         if not any(finding.is_error for finding in findings):  # The worker would report them again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,13 +31,15 @@ EXAMPLES = """\
 examples:
   agents compare logdir --outdir=comparison
   agents compare logdir/*-pendulum --outdir=comparison --axis=minutes
-  agents compare logdir --outdir=comparison --metric=episode/return"""
+  agents compare logdir --outdir=comparison --metric=episode/return
+
+Guide: docs/guides/training.md"""
 
 
 class CompareOptions(BaseModel):
     """Compares runs over their seeds: learning curves with 95 % intervals, and a table.
 
-    Runs whose settings differ in the seed only form a group; each environment has a panel.
+    Runs with equal settings and different seeds form a group. Each environment has a panel.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,20 +47,20 @@ class CompareOptions(BaseModel):
     runs: tuple[str, ...] = Field(
         title="RUN",
         min_length=1,
-        description="Folder of a run, <logdir>/<time>-<config>, <logdir>/latest for the newest, or "
-        "<logdir> for all runs in it.",
+        description="Folder of a run, <logdir>/<time>-<config>. <logdir>/latest is the newest run. "
+        "<logdir> stands for all runs in it.",
     )
     outdir: str = Field(
         min_length=1,
-        description="Folder for comparison.png and comparison.csv; replaces existing ones.",
+        description="Folder for comparison.png and comparison.csv. Existing files are replaced.",
     )
     axis: Axis = Field(
         "steps",
-        description="What curves are drawn over: environment steps, or minutes of training, "
-        "without pauses of more than a minute before a run was resumed.",
+        description="Horizontal axis: environment steps, or minutes of training. Minutes leave out "
+        "pauses of more than a minute before a run was resumed.",
     )
     metric: str = Field(
-        "eval/return_mean", min_length=1, description="Tag of metrics.jsonl to compare."
+        "eval/return_mean", min_length=1, description="Metric to compare, a tag in metrics.jsonl."
     )
 
 
@@ -68,7 +71,9 @@ def main(arguments: list[str]) -> None:
     )
     outdir = absolute_path(options.outdir)
     check_writable(outdir, "--outdir")
-    runs = _read_runs(_find_runs(options.runs), options.metric)
+    folders = _find_runs(options.runs)
+    say(f"Comparing {len(folders)} run{'s' if len(folders) > 1 else ''}", file=sys.stderr)
+    runs = _read_runs(folders, options.metric)
     groups = compare_runs(runs, options.axis)
     _write(groups, options.metric, outdir)
     say(*table_lines(groups, options.metric))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import sys
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
+from agents.deployment.export_target import Format, check_target
 from agents.keras_settings import check_keras
 from agents.runs.run_directory import RunDirectory
 from agents.settings.parser import parse_command
@@ -16,7 +17,9 @@ from agents.tensorflow_setup import start_tensorflow
 EXAMPLES = """\
 examples:
   agents export --logdir=logdir/20260131T120000-pendulum --outdir=policy
-  agents export --logdir=logdir/20260131T120000-ant --outdir=policy --format=onnx --checkpoint=best"""
+  agents export --logdir=logdir/20260131T120000-ant --outdir=policy --format=onnx --checkpoint=best
+
+Guide: docs/guides/deployment.md"""
 
 
 class ExportOptions(BaseModel):
@@ -26,11 +29,12 @@ class ExportOptions(BaseModel):
 
     logdir: str = Field(
         min_length=1,
-        description="Folder of the run, <logdir>/<time>-<config>, or <logdir>/latest for the newest.",
+        description="Folder of the run, <logdir>/<time>-<config>. <logdir>/latest is the newest "
+        "run.",
     )
-    outdir: str = Field(min_length=1, description="Folder to create for the policy.")
-    format: Literal["savedmodel", "tflite", "onnx"] = Field(
-        "savedmodel", description="TensorFlow's SavedModel, TensorFlow Lite, or ONNX."
+    outdir: str = Field(min_length=1, description="Folder for the policy. It must be new or empty.")
+    format: Format = Field(
+        "savedmodel", description="Format: TensorFlow's SavedModel, TensorFlow Lite, or ONNX."
     )
     checkpoint: str = Field(
         "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
@@ -42,7 +46,10 @@ def main(arguments: list[str]) -> None:
     options, _ = parse_command(ExportOptions, arguments, program="agents export", examples=EXAMPLES)
     check_keras()
     run = RunDirectory.of(options.logdir)
-    run.checkpoint(options.checkpoint)  # Before TensorFlow is imported.
+    # Before TensorFlow is imported.
+    run.checkpoint(options.checkpoint)
+    check_target(options.outdir, options.format)
+    say(f"Exporting the policy of {run.path}", file=sys.stderr)
     with stop_signals.handling("the export stops"), stop_signals.interruptible():
         start_tensorflow(threads=0)
         from agents.deployment.export import export_policy

@@ -44,7 +44,7 @@ from agents.scripts.train import resume_hints, scheduler_of, train, train_in_con
 from agents.settings.config import ONE_LEARNER, Config, device_of
 from agents.settings.entry_points import refusing_modules_in
 from agents.settings.parser import option_name
-from agents.settings.reports import exit_code, report_error, run
+from agents.settings.reports import exit_code, report_error, run, say
 from agents.tensorflow_setup import start_tensorflow
 from agents.vector.process_batch import available_cores
 from agents.workers.heartbeat import report
@@ -108,6 +108,7 @@ def _train_on_this_machine(
     """Starts all learners, and starts them again when one of them is lost."""
     check_learners(config, options.learners)
     progress = Progress(run_directory)
+    say(f"Starting {options.learners} learners", file=sys.stderr)
 
     def start(num_learners: int, attempt: int) -> list[LearnerProcess]:
         cores = max(available_cores() // num_learners, 1)
@@ -186,6 +187,7 @@ def _train_in_cluster(
         check_trusted(cluster.addresses)
     if cluster.rank:
         run_directory.discard()  # The chief's is the only one.
+    say(f"Starting learner {cluster.rank} of {cluster.num_learners}", file=sys.stderr)
 
     def hints() -> list[str]:
         return [] if cluster.rank else _hints(task, run_directory)

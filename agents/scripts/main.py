@@ -1,4 +1,4 @@
-"""All commands by one name: `agents train`, which is `python -m agents.scripts.train`."""
+"""The command `agents`: `agents train` is `python -m agents.scripts.train`."""
 
 from __future__ import annotations
 
@@ -7,28 +7,38 @@ import os
 import sys
 
 from agents.errors import UsageError
-from agents.settings.reports import run, version
+from agents.settings.reports import command_line, run, version
 from agents.suggestion import did_you_mean
 
 COMMANDS = {
     "train": "Trains an agent, evaluates it regularly, and writes checkpoints, metrics and events.",
-    "visualize": "Records what a run has learned: videos, scores, and learning curves.",
-    "sweep": "Searches for good settings: trains trials with different ones, and compares them.",
+    "visualize": "Records a run's policy: videos, scores, and learning curves.",
+    "sweep": "Searches for good settings: trains trials with different settings.",
     "export": "Writes a run's policy in a format that other programs load.",
-    "compare": "Compares runs over their seeds: learning curves, a table.",
-    "check": "Checks an environment, and says what to change before it is trained on.",
-    "completion": "Prints what completes these commands in bash, zsh or fish.",
+    "compare": "Compares runs over their seeds: learning curves and a table.",
+    "check": "Checks an environment, and reports what to change before training.",
+    "completion": "Prints a script that completes commands in bash, zsh or fish.",
 }
 HELP = """\
 usage: agents COMMAND [--option=value ...]
 
+Train a policy, then watch it:
+  {train} --logdir=logdir --config=pendulum
+  {visualize} --logdir=logdir/latest
+
+commands:
 {commands}
 
-`agents COMMAND --help` lists the options of a command, `agents --version` prints versions."""
+Options of a command: agents COMMAND --help
+Versions: agents --version
+Guide: docs/index.md"""
 
 
 def dispatch(arguments: list[str]) -> None:
     """Runs the command that the first argument names with the others.
+
+    Without arguments, it prints the help. That is no error: the help goes to standard output, and
+    the exit code is 0.
 
     Raises:
       UsageError: There is no such command.
@@ -38,9 +48,10 @@ def dispatch(arguments: list[str]) -> None:
 
         complete()
     name, *others = arguments or ["--help"]
-    if name in ("-h", "--help"):
-        lines = (f"  {command:<10} {text}" for command, text in COMMANDS.items())
-        print(HELP.format(commands="\n".join(lines)))
+    if name in ("-h", "--help", "--help=all"):
+        lines = "\n".join(f"  {command:<11} {text}" for command, text in COMMANDS.items())
+        first = {command: command_line(command) for command in ("train", "visualize")}
+        print(HELP.format(commands=lines, **first))
     elif name == "--version":
         print(version())
     elif name in COMMANDS:

@@ -82,7 +82,8 @@ examples:
   agents sweep --logdir=logdir --config=cheetah --steps=300000 --space=my_space.yaml
   agents sweep --logdir=logdir --timestamp=20260131T120000 --trials=100
 
-The last one continues a sweep. Run it in several terminals to train as many trials at once."""
+The last command continues a sweep. In several terminals, it trains several trials at once.
+Guide: docs/guides/tuning.md"""
 
 
 class SweepOptions(BaseModel):
@@ -94,34 +95,37 @@ class SweepOptions(BaseModel):
 
     logdir: str = Field(
         min_length=1,
-        description="Folder for runs; this sweep creates <time>-sweep-<config> in it, with Optuna's "
-        "journal and a run for each trial.",
+        description="Folder for runs. This sweep creates <time>-sweep-<config> in it, with "
+        "Optuna's journal and a run for each trial.",
     )
     config: str | None = Field(
         None,
         min_length=1,
-        description="Preset or path of a YAML file; by default the preset 'default'.",
+        description="Preset, or path of a YAML file. The default is the preset 'default'.",
     )
     trials: int = Field(
         50,
         ge=1,
         le=1_000_000,
-        description="Trials that the sweep has at its end, over all processes and continuations.",
+        description="Number of trials of the sweep. It counts the trials of all processes and "
+        "continuations.",
     )
     space: str | None = Field(
         None,
         min_length=1,
-        description="Search space: ppo, which is the default, or path of a YAML file. Settings on "
+        description="Search space: ppo, or path of a YAML file. The default is ppo. Settings on "
         "the command line are the same in all trials.",
     )
     timestamp: str | None = Field(
-        None, min_length=1, description="The <time> of a sweep in logdir to continue, or to join."
+        None,
+        min_length=1,
+        description="<time> of the sweep to continue or to join. The sweep lies in logdir.",
     )
     sampler: Literal["tpe", "random"] = Field(
-        "tpe", description="Chooses settings: Optuna's TPESampler or RandomSampler."
+        "tpe", description="Optuna's sampler of settings: TPESampler or RandomSampler."
     )
     pruner: Literal["median", "none"] = Field(
-        "median", description="Ends trials early: Optuna's MedianPruner, or none."
+        "median", description="Optuna's MedianPruner, which ends trials early, or none."
     )
 
 

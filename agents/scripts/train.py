@@ -55,7 +55,9 @@ examples:
   agents train --logdir=logdir --config=pendulum
   agents train --logdir=logdir --config=cartpole --seed=1 --learning-rate=1e-3
   agents train --logdir=logdir --env=my_module:MyEnv-v0 --num-envs=16
-  agents train --logdir=logdir --timestamp=20260131T120000"""
+  agents train --logdir=logdir --timestamp=20260131T120000
+
+Guide: docs/guides/training.md"""
 
 
 class TrainOptions(BaseModel):
@@ -64,38 +66,44 @@ class TrainOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     settings: ClassVar[type[BaseModel]] = Config  # All of its fields are options of the command.
+    essentials: ClassVar[frozenset[str]] = frozenset(
+        {"logdir", "config", "name", "timestamp", "learners", "dry_run", "list"}
+    )
 
     logdir: str = Field(
         "logdir",
         min_length=1,
-        description="Folder for runs; this run creates <time>-<config>[-<env>][-<name>] in it.",
+        description="Folder for runs. This run creates <time>-<config>[-<env>][-<name>] in it.",
     )
     config: str | None = Field(
         None,
         min_length=1,
-        description="Preset or path of a YAML file; by default the preset 'default'.",
+        description="Preset, or path of a YAML file. The default is the preset 'default'.",
     )
     name: str | None = Field(
-        None, min_length=1, description="Ends the name of the new run's folder, to tell it apart."
+        None,
+        min_length=1,
+        description="End of the name of the new run's folder. It tells runs apart.",
     )
     timestamp: str | None = Field(
         None,
         min_length=1,
-        description="The <time> of a run in logdir to resume from its last checkpoint; latest for the "
-        "newest.",
+        description="<time> of the run to resume; latest for the newest. The run lies in logdir, "
+        "and continues from its last checkpoint.",
     )
     track: Literal["wandb"] | None = Field(
-        None, description="Sends metrics to Weights & Biases as well; needs the package wandb."
+        None, description="Also sends metrics to Weights & Biases. It needs the package wandb."
     )
     learners: int = Field(
         1,
         ge=1,
         le=1024,
-        description="Processes on this machine that train together, and share environments and "
-        "minibatches; with TF_CONFIG or srun each command is one of them.",
+        description="Processes on this machine that train together. They share environments and "
+        "minibatches. With TF_CONFIG or srun, each command is one of them.",
     )
     cluster: Literal["ray"] | None = Field(
-        None, description="Places --learners on the nodes of a Ray cluster; needs the package ray."
+        None,
+        description="Places --learners on the nodes of a Ray cluster. It needs the package ray.",
     )
     learner_cpus: int = Field(
         1, ge=1, le=1024, description="CPUs that --cluster=ray reserves for each learner."
@@ -104,27 +112,27 @@ class TrainOptions(BaseModel):
         0.0,
         ge=0.0,
         le=1.0,
-        description="GPUs that --cluster=ray reserves for each learner: 1, or a part of one.",
+        description="GPUs that --cluster=ray reserves for each learner: 1, or a fraction.",
     )
     trust_network: bool = Field(
         False,
-        description="Learners may have public addresses, behind a firewall: whoever reaches their "
-        "ports can execute code.",
+        description="Allows public addresses of learners. Use it behind a firewall only: anybody "
+        "who reaches their ports can execute code.",
     )
     restarts: int = Field(
         0,
         ge=0,
         le=1_000_000,
-        description="How often learners start again from the last checkpoint when one of them dies, "
+        description="Number of restarts from the last checkpoint. They follow if a learner dies, "
         "hangs or is cut off.",
     )
     dry_run: bool = Field(
-        False, description="Prints settings, spaces, network and memory, and trains nothing."
+        False, description="Trains nothing; prints settings, spaces, network and memory."
     )
     list: bool = Field(
         False,
-        description="Prints the presets with environments, expected returns and minutes, and trains "
-        "nothing.",
+        description="Trains nothing; prints the presets, their returns and minutes. Each has its "
+        "environment, the expected return and the minutes of training.",
     )
 
 
@@ -375,7 +383,8 @@ def _dry_run(config: Config) -> list[str]:
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:
-            start_tensorflow(config.threads, device_of(config))
+            with quiet_tensorflow(reports=True):
+                start_tensorflow(config.threads, device_of(config))
             from agents.deployment.trained_policy import single_spaces
             from agents.training.summary import summarize
 
@@ -392,7 +401,8 @@ def look_up(
     with contextlib.ExitStack() as stack:
         if run and run.config_file.is_file():
             stack.enter_context(refusing_modules_in(run.path, run.path.parent))
-        with quiet_tensorflow():  # Modules of algorithms and networks import TensorFlow.
+        # Modules of algorithms and networks import TensorFlow.
+        with quiet_tensorflow(reports=True):
             check_entry_points(config)
         backend = make_backend(config)
         spec = backend.check()

@@ -44,28 +44,32 @@ examples:
   agents visualize --logdir=logdir/latest
   agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --checkpoint=best
   agents visualize --logdir=logdir/20260131T120000-pendulum --outdir=videos --episodes=1 --film
-  MUJOCO_GL=egl agents visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3"""
+  MUJOCO_GL=egl agents visualize --logdir=logdir/20260131T120000-ant --outdir=videos --episodes=3
+
+Guide: docs/guides/training.md"""
 
 
 class VisualizeOptions(BaseModel):
-    """Records what a run has learned: a video and a score per episode, and learning curves."""
+    """Records a run's policy: a video and a score of each episode, and learning curves."""
 
     model_config = ConfigDict(extra="forbid")
 
     logdir: str = Field(
         min_length=1,
-        description="Folder of the run, <logdir>/<time>-<config>, or <logdir>/latest for the newest.",
+        description="Folder of the run, <logdir>/<time>-<config>. <logdir>/latest is the newest "
+        "run.",
     )
     outdir: str | None = Field(
         None,
         min_length=1,
-        description="Folder for episode-*.mp4, scores.json and curves.png; replaces existing ones. By "
-        "default videos in the run's folder.",
+        description="Folder for episode-*.mp4, scores.json and curves.png. Existing files are "
+        "replaced. The default is the run's folder videos.",
     )
     episodes: int | None = Field(
         None,
         ge=1,
-        description="Complete episodes to record, all at once; by default the run's eval-episodes.",
+        description="Number of complete episodes to record, all at once. The default is the run's "
+        "eval-episodes.",
     )
     checkpoint: str = Field(
         "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
@@ -73,15 +77,16 @@ class VisualizeOptions(BaseModel):
     env_kwargs: dict[str, JsonValue] = Field(
         {},
         max_length=1000,
-        description="Arguments of the environment's constructor that replace those of the run.",
+        description="Arguments of the environment's constructor. They replace those of the run.",
     )
     camera: str | None = Field(
         None,
         min_length=1,
-        description="Name or index of one of MuJoCo's cameras; by default one that follows the body.",
+        description="Name or index of a MuJoCo camera. The default camera follows the body.",
     )
     film: bool = Field(
-        False, description=f"Records {FILM}, too: how the policy learned, from kept checkpoints."
+        False,
+        description=f"Also records {FILM}, which shows how the policy learned. Its scenes are kept checkpoints.",
     )
 
 
@@ -162,6 +167,8 @@ def visualize(
         try:
             with source.drawing(num_episodes, record) as drawn:
                 _remove_videos(outdir)  # Not before it is known that there will be others.
+                many = "s" if num_episodes > 1 else ""
+                say(f"Recording {num_episodes} episode{many} of {run.path}", file=sys.stderr)
                 scores = _evaluate(source, drawn, checkpoint, seeds, progress)
             if film:
                 record_film(source, int(seeds[0]), outdir / FILM)

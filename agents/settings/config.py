@@ -174,7 +174,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    # Titles for groups of settings, by the first setting of each; --help is arranged like this.
+    # Titles for groups of settings in --help=all and in the reference, by the first of each.
     sections: ClassVar[Mapping[str, str]] = {
         "env": "environment",
         "algorithm": "algorithm",
@@ -185,53 +185,81 @@ class Config(BaseModel):
         "seed": "reproducibility and resources",
     }
 
+    # Settings that --help shows; --help=all shows all of them.
+    essentials: ClassVar[frozenset[str]] = frozenset(
+        {
+            "env",
+            "env_kwargs",
+            "env_backend",
+            "num_envs",
+            "algorithm",
+            "rollout_length",
+            "minibatch_size",
+            "batch_size",
+            "gradient_steps",
+            "learning_starts",
+            "learning_rate",
+            "discount",
+            "entropy_coef",
+            "network",
+            "layers",
+            "steps",
+            "eval_interval",
+            "seed",
+            "threads",
+        }
+    )
+
     # Environment.
     env: Name = Field(
         "Pendulum-v1",
-        description="Gymnasium id; my_module:MyEnv-v0 imports the module that registers it.",
+        description="Gymnasium id, my_module:MyEnv-v0, or my_module:make_env. The module is "
+        "imported first.",
     )
     env_kwargs: PlainDict = Field(
         {}, description="Keyword arguments of the environment's constructor."
     )
-    reset_options: PlainDict = Field({}, description="Options for every reset of the environment.")
+    reset_options: PlainDict = Field({}, description="Options of every reset of the environment.")
     env_backend: Literal["process", "hybrid", "inline", "envpool", "tf"] = Field(
         "process",
-        description="Where environments run: in worker processes; hybrid, a share of them in the "
-        "training process; inline, all there (to debug, or for very light environments); in "
-        "EnvPool's threads; or in the TensorFlow graph (tf).",
+        description="Where environments run: process, hybrid, inline, envpool or tf. process uses "
+        "worker processes. hybrid also steps a share of them in the training process. "
+        "inline steps all of them there, to debug or for very light environments. "
+        "envpool uses EnvPool's threads. tf uses the TensorFlow graph.",
     )
     num_envs: Size = Field(
         8,
-        description="Number of environments stepped in parallel; more of them use more cores and "
+        description="Environments stepped in parallel. More environments use more cores and "
         "enlarge each rollout.",
     )
     num_processes: Count = Field(
         0,
-        description="Processes that step environments, or EnvPool's threads; 0 for one per core.",
+        description="Worker processes, or EnvPool's threads; 0 for one per core.",
     )
     wait_for: PositiveFraction = Field(
         1.0,
-        description="Fraction of the busy worker processes that each turn waits for, at least one; "
-        "below 1, slow environments do not hold up the others. The results stay the same.",
+        description="Fraction of the busy worker processes to wait for, at least one. Below 1, "
+        "slow environments do not hold up the others. The results stay the same.",
     )
     env_restarts: Restarts = Field(
         Restarts(),
-        description="Restarts environments that raise, die, hang or return invalid data: at most "
-        "limit of them within window seconds. Their episodes are cut and left out of all returns.",
+        description="Restarts environments that raise, die, hang or return invalid data. A run has "
+        "at most limit restarts within window seconds. The episodes that they cut are "
+        "left out of all returns.",
     )
     max_episode_steps: int = Field(
         0,
         ge=0,
         le=10**12,
-        description="Time limit that truncates an episode, in steps of one environment; "
-        "0 for the environment's own.",
+        description="Time limit in steps of one environment; 0 for the environment's own. It "
+        "truncates the episode.",
     )
     action_repeat: int = Field(
         1,
         ge=1,
         le=1000,
-        description="Number of environment steps to repeat each action for; above 1 if single "
-        "steps change little.",
+        description="Number of environment steps to repeat each action for. Use more than 1 if "
+        "single steps change little.",
     )
     env_wrappers: Names = Field(
         (),
@@ -239,8 +267,8 @@ class Config(BaseModel):
     )
     train_wrappers: Names = Field(
         (),
-        description="Additional wrappers of the training environments only: for shaped rewards or "
-        "shorter episodes that evaluation should not see.",
+        description="Additional wrappers of the training environments. Use them for shaped rewards "
+        "or shorter episodes that evaluations should not have.",
     )
     action_mask: bool = Field(
         False,
@@ -253,35 +281,38 @@ class Config(BaseModel):
     # Algorithm.
     algorithm: Name = Field(
         "ppo",
-        description="ppo, sac, or my_module:MyAlgorithm, a subclass of agents.Algorithm. The help has "
-        "the settings of the algorithm of --config.",
+        description="ppo, sac, or my_module:MyAlgorithm. Your own is a subclass of "
+        "agents.Algorithm. The help has the settings of the algorithm of --config.",
     )
     custom_settings: PlainDict = Field(
         {},
-        description="Settings of an algorithm, network or policy of your own, which it reads here.",
+        description="Settings of your own algorithm, network or policy. It reads them here.",
     )
     rollout_length: int = Field(
         256,
         ge=1,
         le=1_000_000,
-        description="Steps of each environment per iteration; longer rollouts estimate long-term "
-        "returns better, shorter ones update more often.",
+        description="Steps of each environment per iteration. Longer rollouts estimate long-term "
+        "returns better. Shorter rollouts update more often.",
     )
     epochs: int = Field(
-        10, ge=1, le=10_000, description="Passes over each rollout; fewer if training is unstable."
+        10,
+        ge=1,
+        le=10_000,
+        description="Passes over each rollout. Use fewer if training is unstable.",
     )
     minibatch_size: int = Field(
         64,
         ge=1,
         le=10**12,
-        description="Environment steps per minibatch: more for less noisy gradients. Must divide "
-        "num_envs x rollout_length.",
+        description="Environment steps per minibatch. Larger minibatches have less noisy "
+        "gradients. The size must divide num_envs x rollout_length.",
     )
     optimizer: Literal["adam", "torch_adam", "sgd"] = Field(
-        "adam", description="Optimizer: Adam as in Keras or as in PyTorch, or SGD with momentum."
+        "adam", description="Optimizer: Adam as in Keras, Adam as in PyTorch, or SGD with momentum."
     )
     learning_rate: PositiveFraction = Field(
-        3e-4, description="Initial learning rate; lower if training is unstable."
+        3e-4, description="Initial learning rate. Lower it if training is unstable."
     )
     learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
         "linear",
@@ -290,29 +321,30 @@ class Config(BaseModel):
     )
     critic_learning_rate: Fraction = Field(
         0.0,
-        description="Learning rate of a separate optimizer for the value function; 0 for one "
-        "optimizer of both. Use it if the value function learns too slowly.",
+        description="Learning rate of a separate optimizer of the value function; 0 for one "
+        "optimizer of policy and value function. Use it if the value function learns "
+        "too slowly.",
     )
     adam_epsilon: PositiveFraction = Field(
-        1e-5, description="Adam's epsilon; larger values shrink the steps of small gradients."
+        1e-5, description="Adam's epsilon. Larger values shrink the steps of small gradients."
     )
     sgd_momentum: ProperFraction = Field(0.9, description="Momentum of the SGD optimizer.")
     discount: Fraction = Field(
-        0.99, description="Discount factor (gamma); closer to 1 for long-term goals."
+        0.99, description="Discount factor (gamma). Use values closer to 1 for long-term goals."
     )
     gae_lambda: Fraction = Field(
         0.95,
-        description="Lambda of generalized advantage estimation: lower has less variance, higher "
-        "less bias.",
+        description="Lambda of generalized advantage estimation. Lower values have less variance. "
+        "Higher values have less bias.",
     )
     objective: Literal["clip", "kl", "clip_kl"] = Field(
         "clip",
-        description="What limits policy changes: clipping the probability ratio, an adaptive KL "
+        description="Limit of policy changes: clipping of the probability ratio, an adaptive KL "
         "penalty, or both.",
     )
     clip_ratio: PositiveFraction = Field(
         0.2,
-        description="Clipping range of the probability ratio around 1; lower for smaller policy "
+        description="Clipping range of the probability ratio around 1. Lower it for smaller policy "
         "changes.",
     )
     clip_ratio_schedule: Literal["constant", "linear"] = Field(
@@ -322,13 +354,13 @@ class Config(BaseModel):
         0.01,
         gt=0,
         le=100,
-        description="Target KL divergence per update in nats, of the KL penalty and of the learning "
-        "rate schedule kl.",
+        description="Target KL divergence per update in nats. The KL penalty and the learning rate "
+        "schedule kl adapt to it.",
     )
     multiply_kl_target: bool = Field(
         False,
-        description="Multiplies kl_target by the square root of the number of action dimensions: "
-        "changes of single dimensions add up.",
+        description="Multiplies kl_target by the square root of the number of action dimensions. "
+        "The divergences of single dimensions add up.",
     )
     kl_init_penalty: PositiveCoefficient = Field(
         1.0, description="Initial coefficient of the adaptive KL penalty."
@@ -337,7 +369,7 @@ class Config(BaseModel):
         2.0,
         ge=0,
         le=1e6,
-        description="Multiple of kl_target above which the squared excess is penalized too.",
+        description="Multiple of kl_target above which the squared excess is also penalized.",
     )
     kl_cutoff_coef: Coefficient = Field(
         1000.0, description="Coefficient of the squared excess over kl_cutoff_factor; 0 to disable."
@@ -346,18 +378,18 @@ class Config(BaseModel):
         0.0,
         ge=0,
         le=100,
-        description="KL divergence in nats, from the policy before the update on equal inputs, that "
-        "stops an update early; 0 to disable. Use it where single updates ruin the policy.",
+        description="KL divergence in nats that stops an update early; 0 to disable. It is "
+        "measured from the policy before the update on equal inputs. Use it if single "
+        "updates ruin the policy.",
     )
     multiply_kl_stop: bool = Field(
         False,
-        description="Multiplies kl_stop by the square root of the number of action dimensions: "
-        "changes of single dimensions add up.",
+        description="Multiplies kl_stop by the square root of the number of action dimensions. The "
+        "divergences of single dimensions add up.",
     )
     kl_stop_after: Literal["minibatch", "epoch"] = Field(
         "minibatch",
-        description="When kl_stop is checked: before each minibatch's step, or on the mean of each "
-        "epoch.",
+        description="Check of kl_stop: before each minibatch's step, or on the mean of each epoch.",
     )
     value_clip: Coefficient = Field(
         0.0,
@@ -369,7 +401,7 @@ class Config(BaseModel):
     )
     entropy_coef: Weight = Field(
         0.0,
-        description="Coefficient of the entropy bonus; raise it where exploration ends too early.",
+        description="Coefficient of the entropy bonus. Raise it if exploration ends too early.",
     )
     entropy_coef_schedule: Literal["constant", "linear"] = Field(
         "constant",
@@ -380,32 +412,34 @@ class Config(BaseModel):
     )
     reduce_every: Literal["minibatch", "epoch"] = Field(
         "minibatch",
-        description="When several learners agree: on the gradients of every minibatch, or on weights "
-        "averaged after every epoch, which takes less communication.",
+        description="Average over several learners: gradients per minibatch, or weights per epoch "
+        "(local SGD). Averages per epoch take less communication.",
     )
     normalize_advantages: bool = Field(
-        True, description="Scales advantages to mean 0, standard deviation 1 in each minibatch."
+        True, description="Scales advantages to mean 0 and standard deviation 1 in each minibatch."
     )
     min_advantage_std: Coefficient = Field(
         0.0,
-        description="Least standard deviation that advantages are divided by, in units of the "
-        "normalized reward; above 0 where noise ruins a task that is solved, 1 to never enlarge them.",
+        description="Smallest standard deviation that advantages are divided by, in units of the "
+        "normalized reward. Raise it if noise ruins a task that is solved. With 1, "
+        "advantages are never enlarged.",
     )
     recompute_advantages: bool = Field(
         False,
-        description="Estimates advantages and value targets again before every epoch, with the value "
-        "function as trained so far.",
+        description="Estimates advantages and value targets again before every epoch. The "
+        "estimates use the value function as trained so far.",
     )
     average_decay: ProperFraction = Field(
         0.0,
-        description="Decay per iteration of a moving average of the policy's weights, which is "
-        "evaluated, too, and is the checkpoint 'averaged'; 0 for none.",
+        description="Decay per iteration of a moving average of the policy's weights; 0 for none. "
+        "The average is also evaluated, and is the checkpoint 'averaged'.",
     )
     replay_capacity: int = Field(
         1_000_000,
         ge=2,
         le=10**10,
-        description="Environment steps to learn from, the last ones; limited by the memory.",
+        description="Environment steps in the replay. New steps replace the oldest ones. The "
+        "memory limits it.",
     )
     batch_size: int = Field(
         256, ge=1, le=10**9, description="Environment steps of the replay per gradient step."
@@ -414,25 +448,27 @@ class Config(BaseModel):
         1.0,
         gt=0,
         le=1000,
-        description="Gradient steps per environment step: more learn from fewer steps, and take longer.",
+        description="Gradient steps per environment step. More gradient steps learn from fewer "
+        "environment steps, and take longer.",
     )
     learning_starts: Interval = Field(
         10_000,
-        description="Environment steps with random actions, before the first gradient step.",
+        description="Environment steps with random actions before learning. Then the first "
+        "gradient step follows.",
     )
     n_step: int = Field(
         1,
         ge=1,
         le=100,
-        description="Rewards in a critic's target before the value of the next observation; more "
-        "where rewards are late.",
+        description="Number of rewards in a critic's target, before the value of the next "
+        "observation. Use more if rewards are late.",
     )
     target_rate: PositiveFraction = Field(
         0.005,
         description="Rate per gradient step at which target critics follow the critics (tau).",
     )
     num_critics: int = Field(
-        2, ge=1, le=100, description="Number of critics; the smallest value of them counts."
+        2, ge=1, le=100, description="Number of critics. The smallest of their values counts."
     )
     num_quantiles: int = Field(
         1,
@@ -449,43 +485,47 @@ class Config(BaseModel):
         True, description="Adapts the coefficient of the entropy to target_entropy."
     )
     initial_entropy_coef: PositiveCoefficient = Field(
-        1.0, description="Coefficient of the entropy at first, and always unless it is learned."
+        1.0,
+        description="Initial coefficient of the entropy. It stays constant if learn_entropy_coef "
+        "is false.",
     )
     target_entropy: float = Field(
         -1.0,
         ge=-100,
         le=100,
-        description="Target of the entropy in nats per action dimension, of actions in [-1, 1].",
+        description="Target entropy in nats per action dimension, for actions in [-1, 1].",
     )
 
     replay_checkpoints: bool = Field(
         True,
-        description="Keeps the replay with checkpoints; without it, a resumed run is not equal to one "
+        description="Saves the replay with checkpoints. Otherwise a resumed run differs from one "
         "that never stopped.",
     )
 
     # Network.
     network: Name = Field(
         "feed_forward",
-        description="Torso of the network: feed_forward for vectors; nature or impala, with "
-        "convolutions, for images; or my_module:my_function, which maps Keras inputs by name to a "
-        "Keras tensor of features.",
+        description="feed_forward, nature, impala, or my_module:my_function. feed_forward is for "
+        "vectors. nature and impala have convolutions for images. Your own function "
+        "maps Keras inputs by name to a Keras tensor of features.",
     )
     layers: Layers = Field(
-        (64, 64), description="Units of the hidden layers; more for complex environments."
+        (64, 64), description="Units of the hidden layers. Use more for complex environments."
     )
     value_layers: Layers = Field(
-        (), description="Units of the value function's hidden layers; empty for those of layers."
+        (),
+        description="Units of the value function's hidden layers. By default they are equal to "
+        "layers.",
     )
     shared_torso: bool = Field(
         False,
-        description="Shares all layers but the last between policy and value function; saves time "
-        "with images.",
+        description="Shares all layers but the last between policy and value function. It saves "
+        "time with images.",
     )
     critic_keys: Names = Field(
         (),
-        description="Keys of Dict observations that only the value function gets, such as the state of "
-        "a simulator; the trained policy acts without them.",
+        description="Keys of Dict observations that only the value function gets, such as the "
+        "state of a simulator. The trained policy acts without them.",
     )
     recurrent: Literal["none", "gru", "lstm"] = Field(
         "none", description="Recurrent cell after the hidden layers, for partial observability."
@@ -495,78 +535,81 @@ class Config(BaseModel):
         0,
         ge=0,
         le=1_000_000,
-        description="Steps of backpropagation through time; must divide rollout_length and "
-        "minibatch_size. 0 for their greatest common divisor.",
+        description="Steps of backpropagation through time. They must divide rollout_length and "
+        "minibatch_size. 0 is the greatest common divisor of both.",
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
-        description="Type that hidden layers compute in, bfloat16 where the hardware is faster with "
-        "it; weights stay float32.",
+        description="Data type of the computations in hidden layers. Use bfloat16 if the hardware "
+        "is faster with it. Weights stay float32.",
     )
     activation: Literal["tanh", "relu", "elu", "silu", "gelu"] = Field(
         "tanh", description="Activation function of hidden layers."
     )
     layer_norm: Literal["none", "critic", "all"] = Field(
         "none",
-        description="Layer normalization of hidden layers: of value function or critics, or of all.",
+        description="Layer normalization of hidden layers: none, of the value function or critics, "
+        "or of all.",
     )
     policy: Name = Field(
         "gaussian",
-        description="Distribution of continuous actions: gaussian; squashed_gaussian or beta, which "
-        "respect bounds without clipping; or my_module:my_function, see agents.distributions.",
+        description="Distribution of continuous actions: gaussian, squashed_gaussian, beta, or "
+        "my_module:my_function. squashed_gaussian and beta respect bounds without "
+        "clipping. agents.distributions has the interface of your own.",
     )
     scale_actions: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="Maps [-1, 1] to the bounds of a Gaussian's actions; auto, where bounds are finite "
-        "and far from that: wider or narrower by a factor of 10, or without 0 between them.",
+        description="Maps [-1, 1] to the bounds of a Gaussian's actions. auto does so if the "
+        "bounds are finite and far from [-1, 1]. Far is wider or narrower by a factor "
+        "of 10, or without 0 between the bounds.",
     )
     state_dependent_std: bool = Field(
         False,
-        description="Predicts a Gaussian's standard deviation; otherwise it is a trained vector.",
+        description="Predicts a Gaussian's standard deviation. Otherwise it is a trained vector.",
     )
     initial_log_std: float = Field(
         0.0,
         ge=-20,
         le=20,
-        description="Logarithm of a Gaussian's initial standard deviation, in units of the action "
-        "(squashed_gaussian: before the tanh); lower for less exploration.",
+        description="Logarithm of a Gaussian's initial standard deviation. Its unit is that of the "
+        "action, for squashed_gaussian before the tanh. Lower it for less exploration.",
     )
     divide_initial_std: bool = Field(
         False,
         description="Divides the initial standard deviation by the square root of the number of "
-        "action dimensions: the size of the noise does not grow with it.",
+        "action dimensions. Then the size of the noise does not grow with that number.",
     )
     noise_correlation: ProperFraction = Field(
         0.0,
-        description="Lag-1 autocorrelation of the Gaussian exploration noise; above 0 where single "
+        description="Lag-1 autocorrelation of the Gaussian exploration noise. Raise it if single "
         "random steps cancel out.",
     )
 
     # Normalization.
     normalize_observ: bool = Field(
         True,
-        description="Scales observations by their running mean and standard deviation; false where "
-        "they are scaled already.",
+        description="Scales observations by their running mean and standard deviation. Use false "
+        "if they are scaled already.",
     )
     observ_clip: PositiveCoefficient = Field(
         10.0, description="Clipping range of normalized observations, in standard deviations."
     )
     normalize_reward: bool = Field(
         True,
-        description="Divides rewards by the running standard deviation of the discounted return; "
-        "false where returns are scaled already.",
+        description="Divides rewards by the running standard deviation of the discounted return. "
+        "Use false if returns are scaled already.",
     )
     reward_clip: PositiveCoefficient = Field(
         10.0, description="Clipping range of normalized rewards, in standard deviations."
     )
     normalize_value: bool = Field(
         False,
-        description="Trains the value function on returns of mean 0 and standard deviation 1; "
-        "true where returns are large.",
+        description="Trains the value function on returns of mean 0 and standard deviation 1. Use "
+        "true if returns are large.",
     )
 
     # Duration, evaluation and logging.
-    steps: Steps = Field(100_000, description="Training length in environment steps.")
+    steps: Steps = Field(100_000, description="Length of the training in environment steps.")
     eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
     eval_episodes: int = Field(
         20, ge=1, le=1_000_000, description="Complete episodes per evaluation."
@@ -577,43 +620,45 @@ class Config(BaseModel):
     )
     video_interval: Interval = Field(
         0,
-        description="Environment steps between videos of an evaluation episode, in the run's folder "
-        "videos; 0 to disable. TensorBoard's images show frames of it, always of the last.",
+        description="Environment steps between videos of an evaluation episode; 0 to disable. They "
+        "are in the run's folder videos. TensorBoard's images show frames of them, and "
+        "always of the last policy.",
     )
     checkpoint_interval: Steps = Field(
         20_000,
-        description="Environment steps between checkpoints. Episodes are truncated there, so that "
-        "a resumed run equals one that never stopped.",
+        description="Environment steps between checkpoints. A checkpoint truncates episodes. So a "
+        "resumed run equals one that never stopped.",
     )
 
     on_nonfinite: Literal["error", "skip"] = Field(
         "error",
-        description="What follows from a NaN or an infinity in a loss, a gradient, or an environment in "
-        "TensorFlow: error stops the run; skip drops the update, and counts it as "
-        "perf/skipped_updates. Other environments that return one have failed, see env_restarts.",
+        description="Reaction to a NaN or an infinity in a loss, a gradient, or an environment in "
+        "TensorFlow. error stops the run. skip drops the update, and counts it as "
+        "perf/skipped_updates. For other environments, see env_restarts: they have "
+        "failed.",
     )
 
     # Reproducibility and resources.
-    seed: Seed = Field(0, description="Seed of all random numbers; equal seeds give equal runs.")
+    seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,
-        description="Seconds that a worker process may take for a step of its environments before they count "
-        "as failed.",
+        description="Time limit in seconds of a worker process for a step of its environments. "
+        "After it, the environments have failed.",
     )
     start_timeout: Seconds = Field(
         120.0,
-        description="Seconds that a worker process may take to start and to construct its "
-        "environments before the run fails.",
+        description="Time limit in seconds of a worker process to start and to construct its "
+        "environments. After it, the run fails.",
     )
     threads: Threads = Field(
         1,
-        description="Threads of TensorFlow; with 2, policy and value function learn at the same time; "
-        "0 for one per core.",
+        description="Threads of TensorFlow; 0 for one per core. With 2, policy and value function "
+        "learn at the same time.",
     )
     device: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
-        description="Where the network computes: on a GPU, of several learners on one each; auto uses "
-        "it for images, layers of 512 units or more, and env_backend tf.",
+        description="Device of the network: auto, cpu or gpu. auto uses a GPU for images, layers "
+        "of 512 units or more, and env_backend tf. Several learners use one GPU each.",
     )
 
     @field_validator("*", mode="before")

@@ -52,14 +52,14 @@ def parse_command(
     Every field is an option, in kebab-case; its description and default appear in the help. A tuple
     of strings with a title has no option: it takes the positional arguments.
     Underscores are read as hyphens, a switch alone as `true`, repeated lists as one.
-    `--help` prints the help and raises `SystemExit(0)`. Where `config` is an option, the help shows
-    the settings of that preset or file.
+    `--help` and `--help=all` print a help and raise `SystemExit(0)`, see `short_help` and
+    `make_parser`. If `config` is an option, both show the settings of that preset or file.
 
     Args:
       options: Model of the command's own options; its docstring introduces the help.
       arguments: The arguments after the command's name.
       program: The command as users type it, for the help.
-      settings: Model of settings that are also options; its `sections` are the titles of groups in
+      settings: Model of settings that are also options. Its `sections` are the titles of groups in
         the help, by the first setting of each.
       examples: Lines at the end of the help.
 
@@ -74,12 +74,18 @@ def parse_command(
     fields = {**own, **(settings.model_fields if settings else {})}
     arguments = _normalize(arguments, fields)
     values: Mapping[str, PlainData] = {}
-    if "config" in own and {"-h", "--help"} & set(arguments):
+    wanted = _wanted_help(arguments)
+    if wanted and "config" in own:
         incomplete = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         incomplete.add_argument("--config", nargs="?")
         name = incomplete.parse_known_args(arguments)[0].config
         values = load_config(name or "default").settings("python")
     parser = make_parser(options, program, settings, examples, values)
+    if wanted:
+        is_short = wanted == "short" and _essentials(options, settings) is not None
+        text = parser.format_help().rstrip("\n")
+        print(short_help(parser, options, settings, values) if is_short else text)
+        raise SystemExit(0)
     texts = _parse_known(parser, arguments, fields)
     given = {name: _decode(name, fields[name].annotation, text) for name, text in texts.items()}
     chosen = {name: value for name, value in given.items() if name in own}
@@ -92,6 +98,67 @@ def parse_command(
         return options.model_validate(chosen), overrides
     except ValidationError as error:
         raise usage_error(error, options, chosen, label) from None
+
+
+def _wanted_help(arguments: Sequence[str]) -> Literal["short", "all"] | None:
+    """Returns the help that arguments ask for.
+
+    Raises:
+      UsageError: `--help` has a value other than `all`.
+    """
+    for index, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if argument == "-h" or name == "--help":
+            if equals and value != "all":
+                raise UsageError(f"--help: expected --help or --help=all, got {value!r}")
+            return "all" if equals or arguments[index + 1 : index + 2] == ["all"] else "short"
+    return None
+
+
+def _essentials(options: type[BaseModel], settings: type[BaseModel] | None) -> set[str] | None:
+    """Returns the fields of the short help; None if no model has a list of `essentials`."""
+    models = [model for model in (options, settings) if model]
+    if not any(hasattr(model, "essentials") for model in models):
+        return None
+    return {name for model in models for name in getattr(model, "essentials", model.model_fields)}
+
+
+def short_help(
+    parser: argparse.ArgumentParser,
+    options: type[BaseModel],
+    settings: type[BaseModel] | None,
+    values: Mapping[str, PlainData],
+) -> str:
+    """Returns a help with a line for each essential field: its value and its first sentence.
+
+    Args:
+      parser: Result of `make_parser`.
+      options: See `parse_command`. Its `essentials` are the names of the fields; by default all.
+      settings: See `parse_command`. Likewise.
+      values: See `make_parser`. A setting that is missing belongs to another algorithm.
+    """
+    own, shown = options.model_fields, _essentials(options, settings) or set()
+    lines = [("-h, --help", "Prints this help."), ("--version", "Prints versions.")]
+    titled = [f"usage: {_usage(own, settings) % {'prog': parser.prog}}", "", parser.description]
+    for title, model in (("options", options), ("settings and their values", settings)):
+        for name, field in model.model_fields.items() if model else ():
+            if name in shown and (name in own or name in values):
+                summary = (field.description or "").partition(". ")[0].removesuffix(".")
+                required = " (required)" if field.is_required() else ""
+                lines.append((_with_value(name, field, values.get(name)), f"{summary}.{required}"))
+        titled += ["", f"{title}:", *(f"  {label:<27} {text}" for label, text in lines)]
+        lines = []
+    return "\n".join(
+        [*map(str, titled), "", str(parser.epilog), f"All settings: {parser.prog} --help=all"]
+    )
+
+
+def _with_value(name: str, field: FieldInfo, value: PlainData) -> str:
+    """Returns an option as users type it, such as `--learning-rate=0.0003`."""
+    text = _value_text(field, value)
+    if field.annotation is bool and text != "true" and value is None:
+        return option_name(name)
+    return f"{option_name(name)}={text or _metavar(field.annotation)}"
 
 
 def make_parser(
@@ -269,19 +336,23 @@ def _is_model(annotation: object) -> bool:
 
 def _default(field: FieldInfo, value: PlainData) -> str:
     """Returns the end of a field's help: a value, or else its default; empty for none."""
+    if value is None and field.is_required():
+        return " (required)"
+    text = _value_text(field, value)
+    return f" (default:{_NO_BREAK_SPACE}{text})" if text else ""
+
+
+def _value_text(field: FieldInfo, value: PlainData) -> str:
+    """Returns a value as users type it; by default the field's default, empty for none."""
     if value is None:
-        if field.is_required():
-            return " (required)"
-        value = field.get_default(call_default_factory=True)
+        value = None if field.is_required() else field.get_default(call_default_factory=True)
     if value in (None, ()):
         return ""
     if isinstance(value, tuple):
-        text = ",".join(map(str, value))
-    elif isinstance(value, BaseModel):
-        text = value.model_dump_json()
-    else:
-        text = json.dumps(value) if isinstance(value, bool | dict) else str(value)
-    return f" (default:{_NO_BREAK_SPACE}{text})"
+        return ",".join(map(str, value))
+    if isinstance(value, BaseModel):
+        return value.model_dump_json()
+    return json.dumps(value) if isinstance(value, bool | dict) else str(value)
 
 
 def _decode(name: str, annotation: object, text: PlainData) -> PlainData:

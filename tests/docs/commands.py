@@ -72,7 +72,9 @@ def parse(command):
       UsageError, SystemExit: As the command does.
     """
     assert command.name in COMMANDS or command.name.startswith("-"), command
-    if command.name not in COMMANDS or {"--help", "--version"} & set(command.arguments):
+    if command.name not in COMMANDS or {"--help", "--help=all", "--version"} & set(
+        command.arguments
+    ):
         return
     model, settings = options_of(command.name)
     if model is None or "--list" in command.arguments:

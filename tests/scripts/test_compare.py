@@ -36,7 +36,7 @@ def test_a_logdir_is_compared_without_tensorflow(log, tmp_path, capfd, monkeypat
         monkeypatch.setitem(sys.modules, name, None)
     main([str(log), f"--outdir={tmp_path / 'out'}"])
     printed = capfd.readouterr()
-    assert printed.err == ""
+    assert printed.err == "Comparing 6 runs\n"
     assert sorted(os.listdir(tmp_path / "out")) == ["comparison.csv", "comparison.png"]
     assert (tmp_path / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
     rows = read_csv(tmp_path / "out")
@@ -68,7 +68,7 @@ def test_runs_are_named_one_by_one_and_count_once(log, tmp_path, capfd):
     runs = sorted(map(str, log.glob("*T120000-pendulum")))
     main([runs[0], f"--outdir={tmp_path / 'out'}", f"{runs[0]}/", *runs, f"{log}/../log"])
     printed = capfd.readouterr()
-    assert printed.err == ""
+    assert printed.err == "Comparing 6 runs\n"
     assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
     main([*runs, f"--outdir={tmp_path / 'out'}"])
     assert {row["group"] for row in read_csv(tmp_path / "out")} == {"all runs"}

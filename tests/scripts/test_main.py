@@ -17,7 +17,8 @@ def test_every_command_is_one_of_the_scripts(capsys):
         with pytest.raises(SystemExit) as caught:
             dispatch([name, "--help"])
         assert caught.value.code == 0
-        assert f"usage: agents {name}" in capsys.readouterr().out
+        text = capsys.readouterr().out
+        assert f"usage: agents {name}" in text and len(text.splitlines()) <= 50
 
 
 @pytest.mark.parametrize("arguments", [[], ["-h"], ["--help"]])
@@ -25,13 +26,16 @@ def test_help_lists_the_commands(arguments, capsys):
     dispatch(arguments)
     text = capsys.readouterr().out
     assert text.startswith("usage: agents COMMAND")
+    assert f"  {command_line('train')} --logdir=logdir --config=pendulum\n" in text
     assert all(f"\n  {name} " in text for name in COMMANDS)
 
 
 def test_the_package_is_the_command(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", [str(Path(agents.__file__).parent / "__main__.py"), "--help"])
     runpy.run_module("agents", run_name="__main__")
-    assert capsys.readouterr().out.startswith("usage: agents COMMAND")
+    printed = capsys.readouterr()
+    assert printed.out.startswith("usage: agents COMMAND") and printed.err == ""
+    assert " -m agents train --logdir=logdir" in printed.out
     assert command_line("train") == f"{interpreter()} -m agents train"
 
 

@@ -66,15 +66,15 @@ def test_a_dry_run_shows_what_would_be_trained_and_leaves_nothing(tmp_path, caps
 def test_the_help_shows_the_values_of_the_preset(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     for arguments, env in (
-        (["--help"], "Pendulum-v1"),
-        (["--config=cheetah", "--help"], "HalfCheetah-v5"),
-        (["--help", "--config", "cheetah", "--logdir"], "HalfCheetah-v5"),
+        (["--help=all"], "(default: Pendulum-v1)"),
+        (["--config=cheetah", "--help=all"], "(default: HalfCheetah-v5)"),
+        (["--help", "--config", "cheetah", "--logdir"], "--env=HalfCheetah-v5 "),
     ):
         with pytest.raises(SystemExit) as caught:
             main(arguments)
         assert caught.value.code == 0
         text = capsys.readouterr().out.replace("\xa0", " ")
-        assert f"(default: {env})" in text and "--logdir" in text
+        assert env in text and "--logdir" in text
 
 
 def test_a_failing_environment_is_reported_with_how_to_resume(tmp_path, capsys):

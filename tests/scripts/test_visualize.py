@@ -102,6 +102,7 @@ def test_the_command_compares_the_score_with_the_logged_evaluation(run, shown):
     score = logged(run, 3000)
     assert {name: report[name] for name in score} == score == report["logged"]
     assert printed == [
+        f"Recording 3 episodes of {run.path}",
         f"Wrote 3 videos, scores.json and curves.png to {folder}",
         f"Return at step 3,000: {score['return_mean']:.1f} +- {score['return_std']:.1f}; "
         "exactly as the run's evaluation at this step",
@@ -338,7 +339,7 @@ def test_an_environment_that_cannot_be_drawn_has_scores_and_curves(
     reports.run(main, [f"--logdir={run.path}", f"--outdir={out}", "--episodes=2", "--film"])
     printed = capfd.readouterr()
     assert printed.out.startswith(f"Wrote scores.json and curves.png to {out}\n")
-    [line] = printed.err.splitlines()
+    *_, line = printed.err.splitlines()
     assert line.startswith("warning: no videos, but scores and curves: ") and line.endswith(reason)
     assert sorted(os.listdir(out)) == ["curves.png", "scores.json"]
     report = json.loads((out / "scores.json").read_text())
@@ -350,8 +351,8 @@ def test_an_environment_that_cannot_be_drawn_has_scores_and_curves(
 def test_a_failing_environment_ends_with_a_short_message(tmp_path, made, capsys):
     with pytest.raises(SystemExit) as exit:
         reports.run(main, [f"--logdir={made('Failing').path}", f"--outdir={tmp_path / 'out'}"])
-    lines = capsys.readouterr().err.splitlines()
-    assert exit.value.code == 1 and len(lines) <= 12
+    first, *lines = capsys.readouterr().err.splitlines()
+    assert exit.value.code == 1 and len(lines) <= 11 and first.startswith("Recording ")
     assert lines[0].startswith("error: An environment's step raised KeyError: 'torque' (")
     assert lines[-1].strip() == 'return {}["torque"]'
 

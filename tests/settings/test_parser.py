@@ -62,10 +62,10 @@ def refused(command, *arguments):
     return str(caught.value)
 
 
-def printed_help(command, capsys, monkeypatch, columns=100):
-    monkeypatch.setenv("COLUMNS", str(columns))
+def printed_help(command, capsys, monkeypatch, *arguments):
+    monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit) as caught:
-        command("--help")
+        command(*(arguments or ["--help=all"]))
     assert caught.value.code == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -136,6 +136,7 @@ def test_unknown_arguments():
     for argument, message in {
         "--learing-rate=1": "unknown setting --learing-rate; did you mean --learning-rate?",
         "-logdir=x": "unknown setting -logdir; did you mean --logdir?",
+        "--help=x": "--help: expected --help or --help=all, got 'x'",
         "--hlep": "unknown setting --hlep; did you mean --help?",
         "--no_such_option=a_b": "unknown setting --no_such_option",
         "--gamma=0.9": "unknown setting --gamma; did you mean --discount?",
@@ -190,6 +191,30 @@ def test_arguments_without_a_name(capsys, monkeypatch):
     assert re.search(r"\n  RUN +Folders of runs\. \(required\)\n", text)
 
 
+def test_the_short_help_shows_the_essential_settings(capsys, monkeypatch):
+    for arguments, algorithm, value in (
+        (["--help"], "ppo", "--env=Pendulum-v1 "),
+        (["-h", "--config=cheetah"], "ppo", "--env=HalfCheetah-v5 "),
+        (["--config", "sac", "--help"], "sac", "--learning-starts=10000 "),
+    ):
+        text = printed_help(train, capsys, monkeypatch, *arguments)
+        own = Config.essentials - ALGORITHM_SETTINGS["sac" if algorithm == "ppo" else "ppo"]
+        shown = set(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE))
+        assert shown - {"--version"} == set(map(option_name, {*TrainOptions.model_fields, *own}))
+        assert value in text and "\nexamples:\n" in text
+        assert text.splitlines()[-1] == "All settings: python -m train --help=all"
+        assert max(map(len, text.splitlines())) <= 100 and text.isascii()
+        whole = printed_help(train, capsys, monkeypatch, "--help=all", *arguments[1:])
+        assert len(text.splitlines()) < len(whole.splitlines()) / 3
+    assert printed_help(train, capsys, monkeypatch, "--help", "all") == printed_help(
+        train, capsys, monkeypatch
+    )
+    # Commands without a list of essentials show all of their options.
+    assert printed_help(visualize, capsys, monkeypatch, "--help") == printed_help(
+        visualize, capsys, monkeypatch
+    )
+
+
 def test_help_shows_every_setting(capsys, monkeypatch):
     text = printed_help(train, capsys, monkeypatch)
     flat = " ".join(text.split())
@@ -224,7 +249,7 @@ def test_help_is_readable(capsys, monkeypatch):
     )
     for line in (
         r"-h, --help +Prints this help\. --version +Prints versions\. --logdir",
-        r"--learning-rate FLOAT +Initial learning rate; [^-]+ \(default: 0.0003\)",
+        r"--learning-rate FLOAT +Initial learning rate\. [^-]+ \(default: 0.0003\)",
         r"--layers INT,\.\.\. +Units of [^-]+ \(default: 64,64\)",
         r"--env-kwargs JSON +Keyword arguments [^-]+ \(default: {}\)",
         r"--value-layers INT,\.\.\. [^(]+ layers\. --shared-torso",
