@@ -127,7 +127,7 @@ def _refuse_others(path: Path, status: os.stat_result, in_place: bool) -> None:
         )
     if in_place and status.st_nlink > 1:
         raise UsageError(
-            f"{path} has another hard link, whose content would change with it\n"
+            f"{path} has another hard link: writing would change both files\n"
             "replace it with a copy to proceed"
         )
 

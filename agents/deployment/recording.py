@@ -203,8 +203,8 @@ def fitting_spaces(source: Source, envs: VectorEnv | InGraphEnv) -> tuple[Space,
         for name, now, trained in zip(names, spaces, run_spaces(source.run), strict=True):
             if _form(now) != _form(trained):
                 raise UsageError(
-                    f"--env-kwargs: the policy was trained with {name} of {trained},\n"
-                    f"the environment has {now} with these arguments"
+                    f"--env-kwargs: the policy was trained with {name} of {trained}\n"
+                    f"with these arguments, the environment has {now}"
                 )
     return spaces
 

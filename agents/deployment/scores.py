@@ -37,10 +37,10 @@ def in_words(report: dict[str, PlainData]) -> str:
     if logged is None:
         verdict = "the run has no evaluation of the same episodes at this step"
     elif all(report[name] == value for name, value in logged.items()):
-        verdict = "exactly as the run's evaluation at this step"
+        verdict = "equal to the run's evaluation at this step"
     else:
         evaluated = f"{logged['return_mean']:.1f} +- {logged['return_std']:.1f}"
-        verdict = f"but the run's evaluation there gave {evaluated}"
+        verdict = f"the run's evaluation at this step gave {evaluated}"
     return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
 
 

@@ -204,8 +204,8 @@ class TrainedPolicy:
 
 def _warn_of_bounds(returned: str) -> None:
     warnings.warn(
-        f"The policy got {returned.removeprefix('returned ')}. It acts on it, and these bounds are "
-        "not checked any more.",
+        f"The policy got {returned.removeprefix('returned ')}. It still returns an action, and no "
+        "longer checks these bounds.",
         stacklevel=2,
     )
 

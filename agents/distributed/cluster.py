@@ -75,7 +75,9 @@ def read_cluster(tf_config: str) -> Cluster:
         kinds, kind = content["cluster"], content["task"]["type"]
         index = int(str(content["task"]["index"]))
         if others := sorted({*kinds.keys(), kind} - set(_KINDS)):
-            raise ValueError(f"tasks of type {others[0]!r} have no place in data-parallel training")
+            raise ValueError(
+                f"tasks of type {others[0]!r} are not supported in data-parallel training"
+            )
         if not all(isinstance(listed, list) for listed in kinds.values()):
             raise TypeError
         addresses = {name: [parse_address(text) for text in kinds.get(name, [])] for name in _KINDS}
@@ -95,7 +97,7 @@ def read_cluster(tf_config: str) -> Cluster:
     raise UsageError(
         f"TF_CONFIG: {problem}\n"
         'expected {"cluster": {"worker": ["host:port", ...]}, "task": {"type": "worker", '
-        '"index": 0}}, with a "chief" besides if there is one'
+        '"index": 0}}, and optionally a "chief"'
     )
 
 
@@ -111,7 +113,7 @@ def parse_address(text: PlainData) -> Address:
         host.encode("idna")  # Its parts are neither empty nor too long.
         if 0 < port < 65536:
             return Address(host, port)
-    raise ValueError(f"{text!r} is no host:port")
+    raise ValueError(f"{text!r} is not host:port")
 
 
 def read_slurm(variables: Mapping[str, str]) -> Cluster:
@@ -159,10 +161,10 @@ def check_trusted(addresses: Sequence[str]) -> None:
             for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM):
                 if ipaddress.ip_address(found[4][0]).is_global:
                     raise UsageError(
-                        f"{text} is a public address ({found[4][0]}): whoever reaches TensorFlow's "
+                        f"{text} is a public address ({found[4][0]}): anybody who reaches TensorFlow's "
                         "server can execute code on this machine\n"
-                        "expected addresses of a private network; --trust-network takes these, where "
-                        "a firewall keeps all others out"
+                        "expected addresses of a private network; behind a firewall, "
+                        "--trust-network allows public ones"
                     )
 
 
@@ -182,7 +184,7 @@ def check_learners(config: Config, num_learners: int) -> None:
     by_parts = setting == "minibatch_size" and config.recurrent != "none"
     raise UsageError(
         f"{num_learners} learners do not divide {setting} {getattr(config, setting)}"
-        f"{parts if by_parts else ''}, which is that of all learners together\n"
+        f"{parts if by_parts else ''} of all learners together\n"
         f"expected {' or '.join(map(str, nearest))} learner{'s' if nearest != [1] else ''}, "
         f"or another --{setting.replace('_', '-')}{' or --sequence-length' if by_parts else ''}"
     )

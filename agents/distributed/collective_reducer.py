@@ -226,8 +226,8 @@ class CollectiveReducer(TeamReducer):
                 if name not in _OWN_SETTINGS and pair[0] != pair[1]:
                     theirs, its = map(abbreviate, pair)
                     raise UsageError(
-                        f"learner {rank} on {self._cluster.host(rank)}: its {name} is {theirs}, "
-                        f"the chief's is {its}"
+                        f"learner {rank} on {self._cluster.host(rank)} has the {name} {theirs}, "
+                        f"the chief has {its}"
                     )
 
     @contextlib.contextmanager

@@ -194,8 +194,8 @@ def start_on_this_machine(task: dict[str, Any], num_learners: int) -> list[Learn
     """
     if not ORDERED_WRITES:
         raise UsageError(
-            "--learners needs a processor of the type x86-64, whose processes can share memory\n"
-            "expected --learners=1, or a TF_CONFIG that has the learners of this machine"
+            "--learners needs an x86-64 processor: its learners share memory\n"
+            "expected --learners=1, or a TF_CONFIG with the learners of this machine"
         )
     memory = create_anonymous_file(shared_bytes(num_learners))
     started: list[LearnerProcess] = []

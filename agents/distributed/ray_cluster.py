@@ -233,8 +233,8 @@ class RayCluster:
         raise UsageError(
             f"Ray has place for {len(self._seats)} of {num_learners} learners"
             f"{self._failure and ': '}{self._failure}\n"
-            f"each takes {each}, the first one on this node\n"
-            f"nodes: {num_nodes}, together with {there}"
+            f"each learner needs {each}, the first one on this node\n"
+            f"nodes: {num_nodes}, in total with {there}"
         )
 
     def place_again(self, num_learners: int) -> int:

@@ -65,7 +65,7 @@ def connected() -> Iterator[None]:
         except (OSError, RuntimeError, ValueError) as error:
             raise UsageError(
                 f"can't use the Ray cluster at {address} ({source}): {first_line(error)}\n"
-                "the command has to run on a node of it, with the same versions of Ray and Python"
+                "run the command on a node of the cluster, with the same versions of Ray and Python"
             ) from None
         finally:
             signal.signal(signal.SIGTERM, handler)
@@ -81,8 +81,8 @@ def running_cluster() -> tuple[str, str]:
     if (named := os.environ.get("RAY_ADDRESS", "auto")) not in ("", "auto"):
         if "://" in named:
             raise UsageError(
-                f"RAY_ADDRESS={named}: a Ray client has no node that the chief could run on\n"
-                "expected host:port, and the command to be run on a node of the cluster"
+                f"RAY_ADDRESS={named}: the chief can't run on a Ray client\n"
+                "expected host:port, and a command that runs on a node of the cluster"
             )
         return "RAY_ADDRESS", "" if named == "local" else named
     # Written by `ray start`. With "auto" Ray would also take the private one of another training.
@@ -102,13 +102,13 @@ def _check_reachable(source: str, address: str) -> None:
     try:
         host = parse_address(address)
     except ValueError as error:
-        raise UsageError(f"{source}: {error}; for Ray, such as 10.0.0.1:6379") from None
+        raise UsageError(f"{source}: {error}; expected an address such as 10.0.0.1:6379") from None
     try:
         socket.create_connection(host, _CONNECT_SECONDS).close()
     except OSError as error:
         raise UsageError(
-            f"no Ray answers at {address}, which {source} names: {error.strerror or error}\n"
-            "start it there with `ray start --head`, or set RAY_ADDRESS=local to do without a cluster"
+            f"Ray does not answer at {address} (of {source}): {error.strerror or error}\n"
+            "start it there with `ray start --head`, or set RAY_ADDRESS=local to train without a cluster"
         ) from None
 
 

@@ -38,7 +38,7 @@ class DataError(ValueError):
 def warn_of_bounds(returned: str) -> None:
     """Warns of a number out of bounds, which `returned` tells in the words of a `DataError`."""
     warnings.warn(
-        f"An environment {returned}. Training continues, and these bounds are not checked any more; "
+        f"An environment {returned}. Training continues, and no longer checks these bounds; "
         "widen the observation space.",
         stacklevel=2,
     )

@@ -96,7 +96,7 @@ def inspect_env(
             steps = take_random_steps(env, num_steps, seed)
             findings += _check_seeds(env, make, seed)
         except DataError as error:
-            advice = "change what it returns: training stops at such a step"
+            advice = "return valid data: training stops at such a step"
             findings.append(Finding(True, f"the environment {error}", advice))
     finally:
         env.close()
@@ -108,7 +108,7 @@ def inspect_env(
             advice = "--max-episode-steps=1000 cuts episodes, so that evaluations end"
             findings.append(Finding(False, problem, advice))
         if steps.masked and not action_mask:
-            problem = f"the {steps.masked} hold an {KEY}, which training ignores"
+            problem = f"the {steps.masked} hold an {KEY}, but training ignores it"
             advice = "--action-mask=true lets the policy take valid actions only"
             findings.append(Finding(False, problem, advice))
     findings.sort(key=lambda finding: not finding.is_error)
@@ -200,12 +200,11 @@ def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
         )
     elif step := _first_difference(first, again):
         problem = (
-            "an environment that was used before and is reset with a seed differs from a new one "
-            f"{step}"
+            f"a used environment that is reset with a seed differs from a new environment {step}"
         )
         advice = (
-            "initialize everything in reset; or let a function make it, which returns "
-            "agents.tools.wrappers.RebuildOnSeed(MyEnv). Otherwise resumed runs are not exact"
+            "initialize everything in reset, or make the environment by a function that returns "
+            "agents.tools.wrappers.RebuildOnSeed(MyEnv); otherwise resumed runs are not exact"
         )
     else:
         return []
@@ -265,13 +264,13 @@ def _check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
         largest, deviation = scale.largest, scale.deviation()  # [O]
         lost = (deviation > 0) & (deviation < _LOST_BELOW * largest)  # [O]
         if (largest > _LARGEST_FLOAT).any():
-            problem = f"{name}: {np.max(largest):g} is too large for float32, which networks take"
+            problem = f"{name}: {np.max(largest):g} is too large for float32, the type of networks' inputs"
             findings.append(Finding(True, problem, "scale or clip it in the environment"))
         elif lost.any() and not exceeds_float32(leaf):
             index = int(np.argmax(lost))
             problem = (
                 f"{name}: number {index} is around {largest[index]:.4g} and changes by "
-                f"{deviation[index]:.2g}, of which float32 keeps little"
+                f"{deviation[index]:.2g}; float32 keeps little of that change"
             )
             advice = "observe differences, such as the time since the reset instead of the time"
             findings.append(Finding(False, problem, advice))
@@ -287,7 +286,7 @@ def _check_rewards(steps: RandomSteps) -> list[Finding]:
     if np.ptp(reward) > 0 or len(set(steps.lengths)) > 1:
         return []
     problem = f"the reward was {reward[0]:g} in all {len(reward):,} random steps"
-    advice = "nothing can be learned until actions change it: reward progress, or start nearer to the goal"
+    advice = "actions must change it before a policy can learn: reward progress, or start nearer to the goal"
     return [Finding(False, problem, advice)]
 
 

@@ -56,9 +56,8 @@ def find_spec(env: str) -> EnvSpec:
         return _spec_of_function(env.make, env)
     if env.startswith("<"):
         raise UsageError(
-            f"env '{env}' is a function that was passed in Python, which files do not keep\n"
-            f"pass it again in Python, as env={env.strip('<>')} of load_config or visualize; or name a function "
-            "of a module, as my_module:make_env"
+            f"env '{env}' is a Python function, and files can't store it\n"
+            f"pass env={env.strip('<>')} to load_config or visualize again, or use a name such as my_module:make_env"
         )
     if env.startswith(DM_CONTROL.id_prefix):
         DM_CONTROL.check_packages(env)
@@ -75,7 +74,7 @@ def find_spec(env: str) -> EnvSpec:
     spec = _find_registered(name, module)
     if spec.entry_point is None:
         raise UsageError(
-            f"environment '{name}' only exists as a vector of environments, which can't be used here"
+            f"environment '{name}' exists as a vector environment only; expected a single environment"
         )
     _check_entry_point(spec)
     return spec
@@ -206,7 +205,7 @@ def _make_new(spec: EnvSpec, kwargs: dict[str, Any]) -> Env:
     inner = env.unwrapped
     if _made.get(id(inner)) is inner:
         raise UsageError(
-            f"env '{spec.id}': its function returned an environment that it had returned before\n"
+            f"env '{spec.id}': the function returned the same environment twice\n"
             "make a new environment in each call"
         )
     _made[id(inner)] = inner

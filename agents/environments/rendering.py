@@ -126,7 +126,7 @@ def check_rendering(spec: EnvSpec) -> None:
     if "rgb_array" not in modes:
         known = f"only {', '.join(map(str, modes))}" if modes else "no rendering at all"
         raise RenderingError(
-            f"environment '{spec.id}' can't be recorded: it has no rgb_array rendering, which gives pixels ({known})"
+            f"environment '{spec.id}' can't be recorded: it has no render mode rgb_array ({known})"
         )
 
 
@@ -195,8 +195,8 @@ def _find_camera(model: Any, camera: str, env: Env) -> int:
     env_name = env.spec.id if env.spec else str(env)
     if model is None:
         raise UsageError(
-            f"--camera={camera}: environment '{env_name}' has no cameras to choose from; "
-            "those of MuJoCo and dm_control have"
+            f"--camera={camera}: environment '{env_name}' has no cameras; "
+            "environments of MuJoCo and dm_control have some"
         )
     names = [model.camera(index).name for index in range(model.ncam)]
     if camera and camera in names:
@@ -208,5 +208,5 @@ def _find_camera(model: Any, camera: str, env: Env) -> int:
     )
     raise UsageError(
         f"--camera={camera}: the model of '{env_name}' has no such camera; "
-        + (f"expected one of {known}" if names else "it has none besides the default one")
+        + (f"expected one of {known}" if names else "it has the default camera only")
     )

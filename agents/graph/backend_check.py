@@ -47,6 +47,6 @@ def check_in_worker(config: Config) -> list[Finding]:
         finally:
             envs.close()
     except EnvironmentFailure as error:
-        advice = "import everything that the environment needs in its module; --env-backend=inline does without workers"
+        advice = "import everything that the environment needs in its module, or use --env-backend=inline"
         return [Finding(True, f"in a worker process: {first_line(error)}", advice)]
     return []

@@ -238,9 +238,9 @@ def _check_critic_keys(space: Space, critic_keys: Sequence[str]) -> None:
     if unknown or set(keys) <= set(critic_keys):
         problem = f"the key '{unknown[0]}'" if unknown else "all keys"
         raise UnsupportedSpaceError(
-            f"critic_keys: expected some of the keys of a Dict space, got {problem} with the "
-            f"observation space {space}.\nThe keys are {', '.join(keys) or 'none'}; at least one is "
-            "left to the policy."
+            f"critic_keys: expected keys of a Dict space, got {problem} with the "
+            f"observation space {space}.\nThe keys are {', '.join(keys) or 'none'}; the policy needs at "
+            "least one of them."
         )
 
 

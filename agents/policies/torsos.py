@@ -175,8 +175,8 @@ def _with_vector(
     images = [value for name, value in inputs.items() if name != "vector"]
     if not images:
         raise UsageError(
-            "network: expected images for a convolutional network, got an observation without any\n"
-            "images are Boxes of uint8 with two or three dimensions; use feed_forward otherwise"
+            "network: a convolutional network needs images, got an observation without images\n"
+            "images are uint8 Boxes with two or three dimensions; use feed_forward for other observations"
         )
     scaled = [keras.layers.Rescaling(1 / 255)(image) for image in images]
     features = [keras.layers.Flatten()(convolve(image)) for image in scaled]

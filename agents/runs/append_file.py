@@ -80,8 +80,8 @@ class AppendFile:
         except OSError as error:
             if not self._is_failing:
                 warnings.warn(
-                    f"can't write {self.path} ({error.strerror}); training continues, and what is "
-                    "missing is written as soon as possible",
+                    f"can't write {self.path} ({error.strerror}); training continues, and writes "
+                    "the missing records as soon as possible",
                     stacklevel=2,
                 )
             self._is_failing = True
@@ -107,7 +107,7 @@ class AppendFile:
 
     def _warn_of_loss(self, event: str) -> None:
         warnings.warn(
-            f"{self.path} was {event} during training; earlier records may be lost, later ones follow",
+            f"{self.path} was {event} during training; earlier records may be lost, later records are kept",
             stacklevel=2,
         )
 

@@ -91,7 +91,7 @@ class Checkpoints:
             except OSError as error:
                 warnings.warn(
                     f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
-                    f"({error.strerror or error}); training continues, the next one tries again",
+                    f"({error.strerror or error}); training continues, and tries again at the next checkpoint",
                     stacklevel=2,
                 )
                 return False
@@ -123,7 +123,7 @@ class Checkpoints:
         elif required or find_files(self._folder):
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
-                "to do that, start a new run, without --timestamp"
+                "start a new run instead, without --timestamp"
             )
         return bool(found)
 

@@ -270,8 +270,8 @@ def _distinct(runs: Sequence[RunScores]) -> list[RunScores]:
         kept = longest.setdefault(run.settings["seed"], run)
         if kept is not run:
             warnings.warn(
-                f"{run.name} has the settings and the seed of {kept.name}, which is as long or "
-                "longer and counts alone",
+                f"{run.name} is left out: {kept.name} has the same settings and seed, and is as long "
+                "or longer",
                 stacklevel=3,
             )
     return list(longest.values())

@@ -36,11 +36,11 @@ def preset_table() -> list[str]:
     return [
         *lines,
         "",
-        "return: mean of the last evaluations over seeds, after so many steps. minutes: of one run on",
-        "one core, with inline environments; those of TensorFlow (--env-backend=tf) for",
-        f"{', '.join(in_graph)}.",
-        "batch_ppo, cleanrl_*, sb3 and skrl are these libraries' own defaults, to compare with.",
-        f"An extra is installed by, for example: {install_command('mujoco')}",
+        "return   mean of the last evaluations over seeds, after these steps",
+        "minutes  of one run on one core, with inline environments; with --env-backend=tf for",
+        f"         {', '.join(in_graph)}",
+        "The presets batch_ppo, cleanrl_*, sb3 and skrl have the defaults of these libraries.",
+        f"To install an extra: {install_command('mujoco')}",
     ]
 
 
@@ -50,8 +50,8 @@ def describe_default(env: str) -> str:
     presets = json.loads(EXPECTED.read_text())
     known = [name for name in presets if ids.fullmatch(load_config(name).env)]
     options = " or ".join(f"--config={name}" for name in known)
-    others = f"for {env}, take {options}" if known else "agents train --list shows others"
-    return f"Without --config, settings are those of the preset 'default'; {others}"
+    others = f"for {env}, use {options}" if known else "agents train --list shows other presets"
+    return f"Without --config, training uses the preset 'default'; {others}"
 
 
 def _row(preset: str, expected: Mapping[str, PlainData]) -> tuple[str, ...]:

@@ -157,7 +157,7 @@ class RunDirectory:
             names = ", ".join(folder.name for folder in found)
             rest = found[0].name.partition("-")[2].removeprefix(start)
             raise UsageError(
-                f"{wanted} fits several runs: {names}; add what follows the time, as --config={rest}"
+                f"{wanted} fits several runs: {names}; choose one with --config={rest}"
             )
         others = [folder.name for folder in folders if (folder / file).is_file()]
         known = f"it has {', '.join(others[-3:])}" if others else f"there are no {kind}s"
@@ -476,8 +476,8 @@ def check_writable(folder: str | Path, option: str) -> None:
             )
         if existing.name == LATEST:
             raise UsageError(
-                f"{option}={folder}: {LATEST} names the newest run, no folder that can be created\n"
-                f"choose another folder; --timestamp={LATEST} of agents train resumes that run"
+                f"{option}={folder}: {LATEST} is the name of the newest run, not of a new folder\n"
+                f"choose another folder; to resume the newest run, use agents train --timestamp={LATEST}"
             )
         existing = existing.parent
     if not existing.is_dir():

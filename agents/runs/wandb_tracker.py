@@ -117,7 +117,7 @@ class WandbTracker:
         except Exception as error:  # Of any type: it is not worth a training.
             self._works = False
             warnings.warn(
-                f"wandb failed, and gets nothing more of this run: {first_line(error)}",
+                f"wandb failed, and receives no more of this run: {first_line(error)}",
                 stacklevel=3,
             )
 
@@ -150,7 +150,7 @@ def _start(run: RunDirectory, place: Path) -> wandb.Run:
     try:
         settings = wandb.setup(settings=wandb.Settings(silent=True)).settings
         if settings.mode == "online" and not wandb.login(prompt=False):
-            raise ValueError("nobody is logged in")
+            raise ValueError("no user is logged in")
         started = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=run_id,

@@ -405,8 +405,8 @@ def check_action_space(space: Space) -> None:
         bounded = hasattr(leaf, "low") and np.isfinite(center_and_scale(leaf)[1]).all()
         if not bounded:
             raise UnsupportedSpaceError(
-                f"sac needs actions of bounded Boxes, got the action space {space}.\n"
-                "Use --algorithm=ppo for discrete actions, or bound them with a wrapper."
+                f"sac needs actions in bounded Boxes, got the action space {space}.\n"
+                "Use --algorithm=ppo for discrete actions, or bound the actions with a wrapper."
             )
 
 

@@ -117,10 +117,10 @@ def _read_runs(runs: Sequence[RunDirectory], metric: str) -> list[RunScores]:
     if not found:
         tags = {tag for folder in runs for row in read_metrics(folder.metrics_file) for tag in row}
         if metric.startswith("eval/") and not any(tag.startswith("eval/") for tag in tags):
-            raise UsageError("no run has an evaluation yet; they need to train longer")
+            raise UsageError("no run has an evaluation yet; train longer")
         known = sorted(tags - {"step", "wall_time"})
         if not known:
-            raise UsageError("no run has metrics yet; they need to train longer")
+            raise UsageError("no run has metrics yet; train longer")
         hint = did_you_mean(metric, known, str) or f"; they have {', '.join(known)}"
         raise UsageError(f"--metric={metric}: no run has this metric{hint}")
     for scores in read:

@@ -88,10 +88,10 @@ def train_together(
     scheduler = scheduler_of(os.environ)
     try:
         if scheduler and options.learners > 1:
-            raise UsageError(f"--learners starts learners, and so does {scheduler}; use one")
+            raise UsageError(f"--learners and {scheduler} both start learners; use one of them")
         if scheduler and options.cluster:
             raise UsageError(
-                f"--cluster={options.cluster} places learners, and so does {scheduler}; use one"
+                f"--cluster={options.cluster} and {scheduler} both place learners; use one of them"
             )
         if options.cluster:
             return _train_on_ray(config, run_directory, task, options)

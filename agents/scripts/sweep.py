@@ -197,7 +197,9 @@ def _open_folder(
     else:
         config, space = load_config(name, **overrides), _varied(options.space, overrides)
         if not space:
-            raise UsageError("--space: the command line has a value for each of its settings")
+            raise UsageError(
+                "--space: the command line sets all of its settings; no setting is left to vary"
+            )
         others = folders_of_other_runs(options.config, options.space)
         named = overrides if others else {**space, **overrides}
     if others:  # Modules that the user's own file names may lie in the current folder.
@@ -231,8 +233,8 @@ def _check_unchanged(
         changed.append("--space")
     if changed:
         raise UsageError(
-            f"{changed[0]}: trials of a sweep are compared, and this one has another value\n"
-            "leave it out, or start a new sweep, without --timestamp"
+            f"{changed[0]}: the value differs from the sweep's, trials would not be comparable\n"
+            "leave it out, or start a new sweep without --timestamp"
         )
 
 

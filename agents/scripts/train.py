@@ -275,7 +275,7 @@ def main(arguments: list[str]) -> None:
         return
     check_keras()
     if not options.cluster and options.model_fields_set & {"learner_cpus", "learner_gpus"}:
-        raise UsageError("--learner-cpus and --learner-gpus are what --cluster=ray reserves")
+        raise UsageError("--learner-cpus and --learner-gpus need --cluster=ray")
     config, resumed, names = _experiment(options, overrides)
     note = ""
     if not (options.config or options.timestamp):

@@ -135,7 +135,7 @@ def visualize(
     from agents.runs.curves import draw_curves
 
     if episodes is not None and episodes < 1:
-        raise UsageError(f"--episodes: expected an integer that is at least 1, got {episodes}")
+        raise UsageError(f"--episodes: expected an integer of 1 or more, got {episodes}")
     check_keras()
     run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))

@@ -707,7 +707,7 @@ def _check_sac(config: Config) -> None:
         _refuse(f"policy: sac needs squashed_gaussian, got {config.policy}")
     if config.dropped_quantiles >= config.num_quantiles:
         _refuse(
-            f"dropped_quantiles: expected fewer than the {config.num_quantiles} num_quantiles, got "
+            f"dropped_quantiles: expected fewer than num_quantiles {config.num_quantiles}, got "
             f"{config.dropped_quantiles}"
         )
     rollout = config.num_envs * config.rollout_length
@@ -719,8 +719,8 @@ def _check_sac(config: Config) -> None:
         )
     if config.learning_starts >= config.replay_capacity // config.num_envs * config.num_envs:
         _refuse(
-            f"learning_starts: expected fewer steps than the {config.replay_capacity} of "
-            f"replay_capacity, got {config.learning_starts}"
+            f"learning_starts: expected fewer steps than replay_capacity {config.replay_capacity}, "
+            f"got {config.learning_starts}"
         )
 
 
@@ -732,7 +732,7 @@ def _check_sizes(config: Config) -> None:
         _refuse(
             f"minibatch_size: {config.minibatch_size} does not divide the {total} steps of a rollout "
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length)\n"
-            f"the nearest size that does is {nearest_divisor(total, config.minibatch_size)}"
+            f"the nearest size that divides them is {nearest_divisor(total, config.minibatch_size)}"
         )
     longest = math.gcd(config.rollout_length, config.minibatch_size)
     if config.recurrent != "none" and config.sequence_length and longest % config.sequence_length:
@@ -740,14 +740,14 @@ def _check_sizes(config: Config) -> None:
             f"sequence_length: sequences of {config.sequence_length} steps do not divide both "
             f"rollouts and minibatches (rollout_length {config.rollout_length}, "
             f"minibatch_size {config.minibatch_size})\n"
-            f"the longest that does is {longest}; 0 selects it"
+            f"the longest possible sequence has {longest} steps; 0 selects it"
         )
 
 
 def _check_environments(config: Config) -> None:
     if config.wait_for < 1 and config.env_backend != "process":
         _refuse(
-            f"wait_for: environments with env_backend '{config.env_backend}' make each step together, "
+            f"wait_for: environments with env_backend '{config.env_backend}' step together, "
             f"got {config.wait_for}\n"
             "expected env_backend process, or wait_for 1"
         )
@@ -775,7 +775,7 @@ def _check_learning(config: Config) -> None:
         owner = next(name for name, names in ALGORITHM_SETTINGS.items() if setting in names)
         counterpart = _COUNTERPARTS.get((config.algorithm, setting))
         _refuse(
-            f"{setting}: a setting of the algorithm {owner}, got algorithm {config.algorithm}"
+            f"{setting} is a setting of {owner}, got algorithm {config.algorithm}"
             f"{f'; did you mean {counterpart}?' if counterpart else ''}\n"
             f"leave it out, or start from a preset of {config.algorithm}"
         )
@@ -786,7 +786,7 @@ def _check_learning(config: Config) -> None:
         )
     if config.critic_keys and config.shared_torso:
         _refuse(
-            "critic_keys: with a shared_torso, policy and value function see the same\n"
+            "critic_keys: with a shared_torso, policy and value function have the same inputs\n"
             "expected shared_torso false, or no critic_keys"
         )
     if config.reduce_every == "epoch" and limits_kl(

@@ -62,8 +62,8 @@ def import_module(module: str, place: str) -> ModuleType:
         hint = "install it, run the command in its folder, or set PYTHONPATH to it"
         if is_hidden:
             hint = (
-                "modules that a run names are not imported from the current folder, unless you have "
-                "named them there\nif you trust their code, set PYTHONPATH to their folder"
+                "modules that only a run names are not imported from the current folder\n"
+                "if you trust their code, set PYTHONPATH to their folder"
             )
         raise UsageError(
             f"{place} needs the module '{error.name}', which was not found\n{hint}"

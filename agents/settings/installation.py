@@ -42,7 +42,7 @@ def check_package(init_file: str | None) -> None:
     """
     if init_file is None:
         raise ImportError(
-            f"{_PACKAGE} has lost its __init__.py, as if another package 'agents' was uninstalled\n"
+            f"{_PACKAGE} has no __init__.py; another package 'agents' may have removed it\n"
             f"install {DISTRIBUTION} again"
         )
     found = [init_file, *(os.path.join(place, "agents", "__init__.py") for place in sys.path)]
@@ -84,7 +84,7 @@ def _refuse(folder: str) -> NoReturn:
     again = f", and install {DISTRIBUTION} again" if folder == _PACKAGE else ""
     raise ImportError(
         f"another package 'agents' is installed: that of {other}, in {folder}\n"
-        f"it and {DISTRIBUTION} need environments of their own; "
+        f"install it and {DISTRIBUTION} into different environments, "
         f"or {_pip()} uninstall {other.partition(' ')[0]}{again}"
     )
 

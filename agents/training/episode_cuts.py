@@ -34,9 +34,8 @@ def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
     steps = max(config.checkpoint_interval // config.num_envs, config.rollout_length)
     if steps < limit and config.checkpoint_interval < config.steps:
         warnings.warn(
-            f"checkpoint_interval {config.checkpoint_interval} cuts episodes after {steps} steps "
-            f"of each of the {config.num_envs} environments, and they may last {limit}: nothing "
-            f"is learned about the rest; expected at least {limit * config.num_envs}, preferably "
-            "several times that",
+            f"checkpoint_interval {config.checkpoint_interval} truncates episodes after {steps} steps "
+            f"of each environment, their time limit is {limit}: training never sees later steps; "
+            f"expected at least {limit * config.num_envs}, preferably several times that",
             stacklevel=3,
         )

@@ -36,7 +36,7 @@ def find_algorithm(name: str) -> AlgorithmFactory:
         if several and "reducer" not in inspect.signature(factory).parameters:
             raise UsageError(
                 f"{place}: expected a third parameter 'reducer' to train with several learners\n"
-                "it has to combine what they must agree on, see agents.learning.reduction"
+                "the algorithm combines gradients and statistics with it, see agents.learning.reduction"
             )
         algorithm = call(factory, place, batch_env, config, *several)
         if not isinstance(algorithm, Algorithm):

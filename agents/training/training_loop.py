@@ -165,7 +165,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
         file.is_best for file in find_files(run.checkpoints)
     ):
         warnings.warn(
-            f"the best checkpoint of {run.path} was lost: the next evaluation is the best again",
+            f"the best checkpoint of {run.path} was lost: the next evaluation counts as the best",
             stacklevel=2,
         )
         learner.evaluations.forget_best()

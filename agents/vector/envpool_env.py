@@ -224,7 +224,7 @@ def check_env_pool(task: str, env_kwargs: dict[str, Any], action_repeat: int = 1
     if task not in tasks:
         raise UsageError(
             f"unknown EnvPool environment '{task}'{did_you_mean(task, tasks)}\n"
-            "the tasks of env_backend 'envpool' are those of envpool.list_all_envs(), which may lack Gymnasium's"
+            "envpool.list_all_envs() lists the tasks of env_backend 'envpool'; some of Gymnasium's are missing"
         )
     if action_repeat > 1:
         raise UsageError(

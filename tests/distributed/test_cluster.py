@@ -65,10 +65,10 @@ def test_addresses_are_read_and_written(host, port):
 ])  # fmt: skip
 def test_other_addresses_are_refused(text):
     message = refused(read_cluster, tf_config("worker", 0, worker=[text]))
-    assert message.startswith("TF_CONFIG: ") and "is no host:port\nexpected " in message
+    assert message.startswith("TF_CONFIG: ") and "is not host:port\nexpected " in message
 
 
-NO_PLACE = "tasks of type {!r} have no place in data-parallel training"
+NO_PLACE = "tasks of type {!r} are not supported in data-parallel training"
 OTHER = "another structure"
 
 
@@ -183,11 +183,11 @@ def config(**settings):
 
 
 @pytest.mark.parametrize(("settings", "num_learners", "problem", "expected"), [
-    ({}, 3, "num_envs 8,", "2 or 4 learners, or another --num-envs"),
-    ({}, 10**6, "num_envs 8,", "8 learners, or another --num-envs"),
-    ({"num_envs": 7}, 2, "num_envs 7,", "1 learner, or another --num-envs"),
-    ({"num_envs": 12}, 3, "minibatch_size 64,", "2 or 4 learners, or another --minibatch-size"),
-    ({"recurrent": "gru", "sequence_length": 16}, 8, "minibatch_size 64 into sequences of 16 steps,",
+    ({}, 3, "num_envs 8 of all learners", "2 or 4 learners, or another --num-envs"),
+    ({}, 10**6, "num_envs 8 of all learners", "8 learners, or another --num-envs"),
+    ({"num_envs": 7}, 2, "num_envs 7 of all learners", "1 learner, or another --num-envs"),
+    ({"num_envs": 12}, 3, "minibatch_size 64 of all learners", "2 or 4 learners, or another --minibatch-size"),
+    ({"recurrent": "gru", "sequence_length": 16}, 8, "minibatch_size 64 into sequences of 16 steps of all learners",
      "4 learners, or another --minibatch-size or --sequence-length"),
 ])  # fmt: skip
 def test_numbers_of_learners_that_do_not_divide(settings, num_learners, problem, expected):

@@ -123,8 +123,8 @@ def test_too_few_nodes_are_an_error_and_no_wait_for_ever(nodes, folder):
         *_, error, need, there = command.printed().splitlines()
     # Ray may take longer to start those that there is place for.
     assert re.fullmatch("error: Ray has place for [012] of 4 learners", error)
-    assert "each takes 1 CPU" in need
-    assert "nodes: 2, together with 2 CPU of which" in there
+    assert "each learner needs 1 CPU" in need
+    assert "nodes: 2, in total with 2 CPU of which" in there
     assert not glob.glob(f"{folder}/logs/*")
 
 

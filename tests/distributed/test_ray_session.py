@@ -75,9 +75,9 @@ def test_addresses_that_others_have_written_or_linked_are_not_used(folder, monke
 @pytest.mark.parametrize(
     "address, expected",
     [
-        ("nonsense", "RAY_ADDRESS: 'nonsense' is no host:port"),
-        ("10.0.0.1", "RAY_ADDRESS: '10.0.0.1' is no host:port"),
-        ("ray://10.0.0.1:10001", "a Ray client has no node"),
+        ("nonsense", "RAY_ADDRESS: 'nonsense' is not host:port"),
+        ("10.0.0.1", "RAY_ADDRESS: '10.0.0.1' is not host:port"),
+        ("ray://10.0.0.1:10001", "the chief can't run on a Ray client"),
     ],
 )
 def test_wrong_addresses_are_refused(folder, installed, monkeypatch, address, expected):
@@ -95,6 +95,6 @@ def test_a_cluster_that_does_not_answer_is_refused_before_ray_waits_for_it(
         monkeypatch.setenv("RAY_ADDRESS", address)
     else:
         (folder / "ray_current_cluster").write_text(address)
-    with pytest.raises(UsageError, match=f"no Ray answers at {address}, .*refused"):
+    with pytest.raises(UsageError, match=f"Ray does not answer at {address} .*refused"):
         connect()
     assert "ray" not in sys.modules

@@ -200,7 +200,7 @@ def tf_config(*addresses):
 
 @pytest.mark.parametrize(("variables", "arguments", "message"), [
     ({}, ["--learners=3"], "3 learners do not divide num_envs 4.*\nexpected 2 or 4 learners"),
-    (slurm(0), ["--learners=2"], "--learners starts learners, and so does srun; use one"),
+    (slurm(0), ["--learners=2"], "--learners and srun both start learners; use one of them"),
     (tf_config("10.0.0.1:2222", "8.8.8.8:2222"), [],
      "8.8.8.8:2222 is a public address(.|\n)*--trust-network"),
 ])  # fmt: skip

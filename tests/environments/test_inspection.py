@@ -131,7 +131,7 @@ FINDINGS = [  # Whether it is an error, its problem, its advice.
         {"draw": random.random},
         (False, "^two environments .* with the same seed differ at once$", "np_random"),
     ),
-    ({"keeps_place": True}, (False, "was used before", "RebuildOnSeed")),
+    ({"keeps_place": True}, (False, "a used environment", "RebuildOnSeed")),
     ({"length": None}, (False, "no episode ended in 200 random steps", "--max-episode-steps")),
     # Gymnasium's checker finds the same.
     ({"observation_space": box(0, 0.5)}, (False, r"in an observation of Box\(0.0, 0.5", "widen")),
@@ -195,7 +195,7 @@ def test_gymnasiums_checker_is_asked():
 def test_masked_actions_are_not_taken():
     make = functools.partial(BanditEnv, 4, masked=True)
     (found,) = inspect_env(make, 100).findings
-    assert not found.is_error and "hold an action_mask, which training ignores" in found.problem
+    assert not found.is_error and "hold an action_mask, but training ignores it" in found.problem
     assert inspect_env(make, 100, action_mask=True).findings == []
 
 

@@ -123,7 +123,7 @@ class TestFindSpec:
     def test_vector_environments_without_single_ones_raise(self, monkeypatch):
         spec = EnvSpec("OnlyVector-v0", vector_entry_point="module:Vector")
         monkeypatch.setitem(gymnasium.registry, spec.id, spec)
-        with pytest.raises(UsageError, match="'OnlyVector-v0' only exists as a vector"):
+        with pytest.raises(UsageError, match="'OnlyVector-v0' exists as a vector environment only"):
             find_spec(spec.id)
 
 

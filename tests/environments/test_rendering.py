@@ -141,7 +141,7 @@ def test_models_and_environments_without_cameras_refuse_them():
     choose_camera(env)
     with pytest.raises(UsageError, match="--camera=side: environment 'CartPole-v1' has no cameras"):
         choose_camera(env, "side")
-    with pytest.raises(UsageError, match="'InvertedPendulum-v5' .*; it has none besides"):
+    with pytest.raises(UsageError, match="'InvertedPendulum-v5' .*; it has the default camera"):
         camera_after("InvertedPendulum-v5", "0")
 
 

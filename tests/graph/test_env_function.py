@@ -91,9 +91,8 @@ def test_a_function_that_files_only_name_has_to_be_passed_again(tmp_path):
     with pytest.raises(UsageError) as raised:
         make_backend(run.load_config()).check()
     assert str(raised.value).splitlines() == [
-        "env '<lambda>' is a function that was passed in Python, which files do not keep",
-        "pass it again in Python, as env=lambda of load_config or visualize; or name a function of a "
-        "module, as my_module:make_env",
+        "env '<lambda>' is a Python function, and files can't store it",
+        "pass env=lambda to load_config or visualize again, or use a name such as my_module:make_env",
     ]
     spec = make_backend(run.load_config(env=lambda: gymnasium.make("Pendulum-v1"))).check()
     assert spec.id == "lambda"
@@ -112,7 +111,7 @@ def test_recording_takes_the_function_again(tmp_path):
     with make(config) as envs:
         policy = Policy(envs.single_observation_space, envs.single_action_space, config)
     Checkpoints(run.checkpoints, policy.variables()).save(1)
-    with pytest.raises(UsageError, match="'<make_env>' is a function"):
+    with pytest.raises(UsageError, match="'<make_env>' is a Python function"):
         visualize(run, tmp_path / "videos")
     report = visualize(run, tmp_path / "videos", env=make_env)
     assert [episode["length"] for episode in report["episodes"]] == [3]

@@ -292,7 +292,7 @@ def test_an_unknown_network_is_named(module, name, message):
 @pytest.mark.parametrize(
     "shapes, message",
     [
-        ({"vector": (3,)}, "got an observation without any"),
+        ({"vector": (3,)}, "got an observation without images"),
         ({"image_0": (7, 7, 3)}, "too small for nature"),
     ],
 )

@@ -81,7 +81,9 @@ def test_equal_runs_are_one_seed():
     short, long = run(name="short"), run([(1000, 1.0), (2000, 2.0)], name="long")
     other = run(name="other", seed=1)
     for runs in ([short, other, long], [long, short, other]):
-        with pytest.warns(UserWarning, match="short has the settings and the seed of long"):
+        with pytest.warns(
+            UserWarning, match="short is left out: long has the same settings and seed"
+        ):
             [group] = compare_runs(runs)
         assert group.runs == [long, other]
 

@@ -43,8 +43,8 @@ def test_a_logdir_in_which_nothing_can_be_created_is_refused(tmp_path):
         "data/logs": broken,
         "file": "not a folder",
         "file/logs": "not a folder",
-        "latest": "latest names the newest run",
-        "latest/videos": "latest names the newest run",
+        "latest": "latest is the name of the newest run",
+        "latest/videos": "latest is the name of the newest run",
         "/proc/logs": "/proc is not writable",  # Not even for root.
     }
     for name, words in refusals.items():

@@ -191,7 +191,7 @@ def test_a_failure_later_is_one_warning(tmp_path):
     process = execute(LOST, tmp_path)
     assert process.returncode == 0
     warned = [line for line in process.stderr.splitlines() if "Warning" in line]
-    assert len(warned) == 1 and "wandb failed, and gets nothing more of this run" in warned[0]
+    assert len(warned) == 1 and "wandb failed, and receives no more of this run" in warned[0]
     assert "Traceback" not in process.stderr
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
 
@@ -203,7 +203,7 @@ def test_without_login_the_message_says_what_to_do(tmp_path):
     )  # fmt: skip
     assert process.returncode == 1
     assert process.stderr.splitlines()[-2:] == [
-        "agents.errors.UsageError: --track=wandb: nobody is logged in",
+        "agents.errors.UsageError: --track=wandb: no user is logged in",
         "run `wandb login`, or set WANDB_MODE=offline to keep its files in the run's folder",
     ]
     assert list((tmp_path / "run").iterdir()) == []

@@ -109,9 +109,9 @@ def test_discrete_and_unbounded_actions_are_refused():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epochs": 3}, "epochs: a setting of the algorithm ppo, got algorithm sac"),
+        ({"epochs": 3}, "epochs is a setting of ppo, got algorithm sac"),
         ({"policy": "gaussian"}, "policy: sac needs squashed_gaussian, got gaussian"),
-        ({"num_quantiles": 5, "dropped_quantiles": 5}, "fewer than the 5 num_quantiles"),
+        ({"num_quantiles": 5, "dropped_quantiles": 5}, "fewer than num_quantiles 5"),
         ({"replay_capacity": 100}, "at least two rollouts of 64 steps"),
         ({"learning_starts": 10**6}, "learning_starts: expected fewer steps"),
     ],
@@ -122,6 +122,6 @@ def test_settings_that_do_not_fit_are_refused(settings, message):
 
 
 def test_ppo_refuses_settings_of_sac():
-    with pytest.raises(UsageError, match="batch_size: a setting of the algorithm sac"):
+    with pytest.raises(UsageError, match="batch_size is a setting of sac"):
         load_config("pendulum", batch_size=3)
     assert "batch_size" not in load_config("pendulum").settings()

@@ -133,8 +133,8 @@ def test_a_resumed_run_equals_one_that_never_stopped(tmp_path, capfd):
         (["{log}", "--outdir=out", "--axis=hours"], "--axis: expected .*steps.*minutes, got 'hours"),
         (["{log}", "--outdir=out", "--metric=eval/return"], "did you mean eval/return_mean?"),
         (["{log}", "--outdir=out", "--metric=xyz"], "--metric=xyz: no run has this metric; they have eval/return"),
-        (["{new}", "--outdir=out"], "no run has an evaluation yet; they need to train longer"),
-        (["{fresh}", "--outdir=out", "--metric=a"], "^no run has metrics yet; they need to train"),
+        (["{new}", "--outdir=out"], "no run has an evaluation yet; train longer"),
+        (["{fresh}", "--outdir=out", "--metric=a"], "^no run has metrics yet; train longer"),
     ],
 )  # fmt: skip
 def test_errors(log, tmp_path, arguments, message):

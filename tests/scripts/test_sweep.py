@@ -183,7 +183,7 @@ WRONG_ARGUMENTS = [
     (["--space=pp"], "can't read pp: No such file"),
     (["--learning-rate=2"], "learning_rate: expected a number above 0"),
     (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=50", "--epochs=1", "--layers=4"],
-     "has a value for each"),
+     "no setting is left to vary"),
     (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
     (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
 ]  # fmt: skip

@@ -46,11 +46,11 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
 
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
     main(["--env=CartPole-v1", "--num-envs=1", "--layers=4", "--dry-run"])
-    note = "Without --config, settings are those of the preset 'default'; "
-    line = f"{note}for CartPole-v1, take --config=cartpole"
+    note = "Without --config, training uses the preset 'default'; "
+    line = f"{note}for CartPole-v1, use --config=cartpole"
     assert line in capsys.readouterr().out.splitlines()
-    assert "for CartPole, take --config=cartpole" in describe_default("CartPole")
-    assert "agents train --list shows others" in describe_default("MountainCar-v0")
+    assert "for CartPole, use --config=cartpole" in describe_default("CartPole")
+    assert "agents train --list shows other presets" in describe_default("MountainCar-v0")
 
 
 def test_a_dry_run_shows_what_would_be_trained_and_leaves_nothing(tmp_path, capsys):

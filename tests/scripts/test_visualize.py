@@ -105,10 +105,10 @@ def test_the_command_compares_the_score_with_the_logged_evaluation(run, shown):
         f"Recording 3 episodes of {run.path}",
         f"Wrote 3 videos, scores.json and curves.png to {folder}",
         f"Return at step 3,000: {score['return_mean']:.1f} +- {score['return_std']:.1f}; "
-        "exactly as the run's evaluation at this step",
+        "equal to the run's evaluation at this step",
     ]
     other = in_words({**report, "logged": {**score, "return_std": 1e9}})
-    assert "but the run's evaluation there gave" in other
+    assert "the run's evaluation at this step gave" in other
 
 
 def test_each_episode_has_a_complete_video(shown):
@@ -325,7 +325,7 @@ def test_arguments_must_leave_the_spaces_as_the_policy_knows_them(tmp_path, made
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("Blind", "it has no rgb_array rendering, which gives pixels (only ansi)"),
+        ("Blind", "it has no render mode rgb_array (only ansi)"),
         ("Broken", "environment 'Broken-v0' can't be rendered: RuntimeError: no paint"),
     ],
 )

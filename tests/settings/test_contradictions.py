@@ -8,7 +8,7 @@ REFUSED = [
     (
         {"recurrent": "gru", "sequence_length": 48},
         "sequence_length: sequences of 48 steps do not divide both rollouts and minibatches "
-        "\\(rollout_length 256, minibatch_size 64\\)\nthe longest that does is 64; 0 selects it",
+        "\\(rollout_length 256, minibatch_size 64\\)\nthe longest possible sequence has 64 steps; 0 selects it",
     ),
     (
         {"reduce_every": "epoch", "kl_stop": 0.1},
@@ -21,7 +21,7 @@ REFUSED = [
     *(
         (
             {"env_backend": backend, "wait_for": 0.5},
-            f"wait_for: environments with env_backend '{backend}' make each step together, got 0.5\n"
+            f"wait_for: environments with env_backend '{backend}' step together, got 0.5\n"
             "expected env_backend process, or wait_for 1",
         )
         for backend in ("hybrid", "inline", "envpool", "tf")
@@ -84,5 +84,5 @@ def test_minibatches_divide_a_rollout(size, nearest, refused):
     assert first == (
         f"minibatch_size: {size} does not divide the 2048 steps of a rollout (8 num_envs x 256 rollout_length)"
     )
-    assert second == f"the nearest size that does is {nearest}"
+    assert second == f"the nearest size that divides them is {nearest}"
     assert load_config("default", minibatch_size=nearest).minibatch_size == nearest

@@ -77,7 +77,7 @@ def test_uninstalling_another_distribution_removed_files(arguments, tmp_path):
     (tmp_path / "site" / "agents" / "__init__.py").unlink()
     code, lines = run(arguments, tmp_path / "site", cwd=tmp_path)
     # An editable installation of this library may follow on the path.
-    assert code and "lost its __init__.py" in lines[0], lines
+    assert code and "has no __init__.py" in lines[0], lines
     assert lines[1] == "install batch-agents again"
 
 

@@ -116,7 +116,7 @@ def test_what_was_lost_since_a_checkpoint_is_said(whole, tmp_path):
     with pytest.warns(UserWarning) as issued:
         scores = list(start(run, {"steps": 96}))
     assert [str(warning.message).splitlines()[0] for warning in issued] == [
-        f"the best checkpoint of {run.path} was lost: the next evaluation is the best again",
+        f"the best checkpoint of {run.path} was lost: the next evaluation counts as the best",
         f"{run.metrics_file} ends at step 16, expected at least 48: records were lost",
         f"{run.train_events} ends at step 0, expected at least 48: records were lost",
     ]
