@@ -233,7 +233,7 @@ def _check_unchanged(
         changed.append("--space")
     if changed:
         raise UsageError(
-            f"{changed[0]}: the value differs from the sweep's, trials would not be comparable\n"
+            f"{changed[0]}: the value differs from the sweep's; trials would not be comparable\n"
             "leave it out, or start a new sweep without --timestamp"
         )
 

@@ -83,7 +83,7 @@ def run_on(disk_folder, seed):
         continue_training(config, run, disk, {3: ["fill"], 6: ["free"], 9: ["fill"]}, stop=10)
         # From update 15 on, or a later one whose checkpoint there was room for.
         continue_training(config, run, disk, {1: ["free"]})
-    lines = [str(one.message) for one in issued if "cuts episodes" not in str(one.message)]
+    lines = [str(one.message) for one in issued if "truncates episodes" not in str(one.message)]
     # The files are opened again by the process that resumes.
     failed = check_lines(lines, disk.times_full + 1)
     check_complete(run, never_stopped("inline", seed))
