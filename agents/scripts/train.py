@@ -88,8 +88,8 @@ class TrainOptions(BaseModel):
     timestamp: str | None = Field(
         None,
         min_length=1,
-        description="<time> of the run to resume; latest for the newest. The run lies in logdir, "
-        "and continues from its last checkpoint.",
+        description="<time> of the run to resume; latest for the newest. The run in logdir "
+        "continues from its last checkpoint.",
     )
     track: Literal["wandb"] | None = Field(
         None, description="Also sends metrics to Weights & Biases. It needs the package wandb."
@@ -123,16 +123,15 @@ class TrainOptions(BaseModel):
         0,
         ge=0,
         le=1_000_000,
-        description="Number of restarts from the last checkpoint. They follow if a learner dies, "
-        "hangs or is cut off.",
+        description="Number of restarts of the learners from the last checkpoint. A restart "
+        "follows if a learner dies, hangs or is cut off.",
     )
     dry_run: bool = Field(
-        False, description="Trains nothing; prints settings, spaces, network and memory."
+        False, description="Prints settings, spaces, network and memory without training."
     )
     list: bool = Field(
         False,
-        description="Trains nothing; prints the presets, their returns and minutes. Each has its "
-        "environment, the expected return and the minutes of training.",
+        description="Prints presets with environments, expected returns and minutes.",
     )
 
 

@@ -244,8 +244,8 @@ class Config(BaseModel):
     env_restarts: Restarts = Field(
         Restarts(),
         description="Restarts environments that raise, die, hang or return invalid data. A run has "
-        "at most limit restarts within window seconds. The episodes that they cut are "
-        "left out of all returns.",
+        "at most limit restarts within window seconds; one more failure ends it. The "
+        "episodes that restarts cut are left out of all returns.",
     )
     max_episode_steps: int = Field(
         0,
@@ -281,12 +281,13 @@ class Config(BaseModel):
     # Algorithm.
     algorithm: Name = Field(
         "ppo",
-        description="ppo, sac, or my_module:MyAlgorithm. Your own is a subclass of "
-        "agents.Algorithm. The help has the settings of the algorithm of --config.",
+        description="ppo, sac, or my_module:MyAlgorithm. MyAlgorithm is a subclass of "
+        "agents.Algorithm. The help shows the settings of the algorithm of --config.",
     )
     custom_settings: PlainDict = Field(
         {},
-        description="Settings of your own algorithm, network or policy. It reads them here.",
+        description="Settings of your own algorithm, network or policy. Your code reads them as "
+        "config.custom_settings.",
     )
     rollout_length: int = Field(
         256,
@@ -389,7 +390,8 @@ class Config(BaseModel):
     )
     kl_stop_after: Literal["minibatch", "epoch"] = Field(
         "minibatch",
-        description="Check of kl_stop: before each minibatch's step, or on the mean of each epoch.",
+        description="Frequency of the kl_stop check: before each minibatch's step, or on the mean "
+        "of each epoch.",
     )
     value_clip: Coefficient = Field(
         0.0,
@@ -453,8 +455,7 @@ class Config(BaseModel):
     )
     learning_starts: Interval = Field(
         10_000,
-        description="Environment steps with random actions before learning. Then the first "
-        "gradient step follows.",
+        description="Environment steps with random actions before the first gradient step.",
     )
     n_step: int = Field(
         1,
@@ -555,7 +556,7 @@ class Config(BaseModel):
         "gaussian",
         description="Distribution of continuous actions: gaussian, squashed_gaussian, beta, or "
         "my_module:my_function. squashed_gaussian and beta respect bounds without "
-        "clipping. agents.distributions has the interface of your own.",
+        "clipping. agents.distributions has the interface of your own function.",
     )
     scale_actions: Literal["auto", "always", "never"] = Field(
         "auto",
@@ -620,22 +621,22 @@ class Config(BaseModel):
     )
     video_interval: Interval = Field(
         0,
-        description="Environment steps between videos of an evaluation episode; 0 to disable. They "
-        "are in the run's folder videos. TensorBoard's images show frames of them, and "
-        "always of the last policy.",
+        description="Environment steps between videos of an evaluation episode; 0 to disable. "
+        "Videos are in the run's folder videos. TensorBoard's images show frames of "
+        "them, and always frames of the last policy.",
     )
     checkpoint_interval: Steps = Field(
         20_000,
-        description="Environment steps between checkpoints. A checkpoint truncates episodes. So a "
-        "resumed run equals one that never stopped.",
+        description="Environment steps between checkpoints. A checkpoint truncates all episodes, "
+        "so that a resumed run equals one that never stopped.",
     )
 
     on_nonfinite: Literal["error", "skip"] = Field(
         "error",
         description="Reaction to a NaN or an infinity in a loss, a gradient, or an environment in "
         "TensorFlow. error stops the run. skip drops the update, and counts it as "
-        "perf/skipped_updates. For other environments, see env_restarts: they have "
-        "failed.",
+        "perf/skipped_updates. Any other environment that returns one has failed, see "
+        "env_restarts.",
     )
 
     # Reproducibility and resources.

@@ -23,7 +23,7 @@ def test_environments_that_do_not_render_pixels_raise():
 
     spec = EnvSpec("Blind-v0", entry_point=Blind)
     with pytest.raises(
-        RenderingError, match=r"'Blind-v0' .* no rgb_array rendering.* \(only ansi\)"
+        RenderingError, match=r"'Blind-v0' .* no render mode rgb_array \(only ansi\)"
     ):
         make_env(spec, {"render_mode": "rgb_array"})
     Blind.metadata = {}

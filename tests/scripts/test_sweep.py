@@ -336,7 +336,9 @@ def test_settings_and_space_of_a_sweep_can_not_change(sweep):
     assert states(path) == ["COMPLETE"] * 2
     for option in ("--steps=2000", "--learning-rate=0.01", "--space=ppo"):
         name = option.partition("=")[0].lstrip("-").replace("-", "_")
-        assert re.search(f"{name}: the value differs .*\n.*start a new", sweep.fails(2, option, path=path))
+        assert re.search(
+            f"{name}: the value differs .*\n.*start a new", sweep.fails(2, option, path=path)
+        )
     timestamp = f"--timestamp={RunDirectory(path).timestamp}"
     with pytest.raises(UsageError, match="is a sweep\ncontinue it with agents sweep"):
         train_script.main([f"--logdir={sweep.logdir}", timestamp])
