@@ -321,7 +321,8 @@ def test_the_same_learners_started_twice_are_refused(start):
     assert ends(again, 2 * LIMIT) == [2, 2]
     for index in (0, 1):
         assert "can't start TensorFlow's server" in again.console(index)
-        assert len(again.console(index).splitlines()) <= 3
+        first, *lines = again.console(index).splitlines()
+        assert first == f"Starting learner {index} of 2" and len(lines) <= 3
     assert not again.run
     train_a_while(learners)  # It does not notice.
     learners.commands[0].send_signal(signal.SIGINT)
