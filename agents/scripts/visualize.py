@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from agents import stop_signals
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
-from agents.errors import UsageError
+from agents.errors import UsageError, printable_lines
 from agents.graph.backend import make_backend
 from agents.keras_settings import check_keras
 from agents.paths import absolute_path
@@ -168,7 +168,8 @@ def visualize(
             with source.drawing(num_episodes, record) as drawn:
                 _remove_videos(outdir)  # Not before it is known that there will be others.
                 many = "s" if num_episodes > 1 else ""
-                say(f"Recording {num_episodes} episode{many} of {run.path}", file=sys.stderr)
+                line = f"Recording {num_episodes} episode{many} of {run.path}"
+                tqdm.write(printable_lines(line), file=sys.stderr)  # Above the live line.
                 scores = _evaluate(source, drawn, checkpoint, seeds, progress)
             if film:
                 record_film(source, int(seeds[0]), outdir / FILM)
