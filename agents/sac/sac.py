@@ -115,10 +115,12 @@ class SAC(Algorithm):
         check_action_space(action_space)
         size = check_memory(config.replay_capacity, observation_space, action_space)
         steps = config.num_envs * config.rollout_length
+        layers = ", ".join(map(str, config.value_layers or config.layers))
         return [
+            f"critics: {config.num_critics} with layers {layers}, and a target network for each",
             f"replay: {config.replay_capacity:,} steps, {size / 1e6:,.1f} MB",
-            f"update: {num_updates(config)} gradient steps of {config.num_critics} critics and the "
-            f"policy, with {config.batch_size} steps of the replay each, every {steps} steps",
+            f"update: {num_updates(config)} gradient steps of critics and policy, with "
+            f"{config.batch_size} steps of the replay each, every {steps} steps",
         ]
 
     @property

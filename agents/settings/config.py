@@ -322,9 +322,8 @@ class Config(BaseModel):
     )
     critic_learning_rate: Fraction = Field(
         0.0,
-        description="Learning rate of a separate optimizer of the value function; 0 for one "
-        "optimizer of policy and value function. Use it if the value function learns "
-        "too slowly.",
+        description="Learning rate of the value function. It then has an optimizer of its own; 0 for "
+        "one optimizer of policy and value function. SAC: of the critics; 0 for learning_rate.",
     )
     adam_epsilon: PositiveFraction = Field(
         1e-5, description="Adam's epsilon. Larger values shrink the steps of small gradients."

@@ -19,12 +19,14 @@ PEER_NAMES = _by_name(
         "activation": "activation_fn fcnet_activation",
         "algorithm": "algo",
         "checkpoint_interval": "checkpoint_freq save_freq",
-        "clip_ratio": "clip_coef clip_param clip_range cliprange e_clip ratio_clip",
+        "clip_ratio": "clip_coef clip_param clip_range cliprange e_clip importance_ratio_clipping ratio_clip",
         "config": "preset",
-        "critic_learning_rate": "critic_lr",
+        "critic_learning_rate": "critic_lr q_lr",
         "device": "cuda gpu num_gpus",
         "discount": "discount_factor discount_rate gamma",
-        "entropy_coef": "ent_coef entropy_coeff entropy_loss_scale entropy_weight",
+        "entropy_coef": (
+            "ent_coef entropy_coeff entropy_loss_scale entropy_regularization entropy_weight"
+        ),
         "env": "env_id env_name environment",
         "env_backend": "env_processes",
         "env_kwargs": "env_config",
@@ -32,18 +34,19 @@ PEER_NAMES = _by_name(
         "epochs": "learning_epochs mini_epochs n_epochs noptepochs num_epochs num_sgd_iter update_epochs",
         "eval_episodes": "evaluation_duration n_eval_episodes",
         "eval_interval": "eval_freq evaluation_interval",
-        "gae_lambda": "lam lambda lambda_ tau",
+        "gae_lambda": "lam lambda lambda_ lambda_value",
         "initial_log_std": "init_std log_std_init",
-        "kl_init_penalty": "kl_coeff",
+        "kl_init_penalty": "initial_adaptive_kl_beta kl_coeff",
         "kl_stop": "kl_threshold target_kl",
         "layers": "fcnet_hiddens hidden_layers hidden_sizes net_arch policy_layers",
         "learners": "num_learners workers",
-        "learning_rate": "lr",
+        "learning_rate": "actor_learning_rate actor_lr alpha_learning_rate alpha_lr lr policy_lr",
+        "learning_starts": "initial_collect_steps start_steps warmup_steps",
         "learning_rate_schedule": "anneal_lr lr_schedule",
         "list": "presets",
         "logdir": "local_dir log_dir model_dir monitor_dir output_dir save_dir storage_path tensorboard_log",
         "max_episode_steps": "horizon max_ep_len max_episode_length max_length",
-        "max_gradient_norm": "grad_clip grad_norm grad_norm_clip max_grad_norm",
+        "max_gradient_norm": "grad_clip grad_norm grad_norm_clip gradient_clipping max_grad_norm",
         "replay_capacity": "buffer_size replay_size memory_size",
         "num_critics": "n_critics",
         "num_quantiles": "n_quantiles",
@@ -64,7 +67,7 @@ PEER_NAMES = _by_name(
         "precision": "mixed_precision",
         "recurrent": "use_lstm",
         "recurrent_units": "lstm_cell_size lstm_hidden_size",
-        "reward_clip": "clip_reward clip_rewards",
+        "reward_clip": "clip_reward clip_rewards reward_norm_clipping",
         "rollout_length": (
             "train_freq horizon_length n_steps nsteps num_steps rollout_fragment_length rollout_steps rollouts "
             "update_every"
@@ -72,10 +75,11 @@ PEER_NAMES = _by_name(
         "sequence_length": "max_seq_len",
         "shared_torso": "vf_share_layers",
         "steps": "max_steps n_timesteps timesteps total_steps total_timesteps",
+        "target_rate": "polyak target_update_tau",
         "timestamp": "resume",
         "track": "wandb wandb_project_name",
         "value_clip": "clip_range_vf clip_vloss vf_clip_param",
-        "value_coef": "critic_coef value_loss_scale vf_coef vf_loss_coeff",
+        "value_coef": "critic_coef value_loss_scale value_pred_loss_coef vf_coef vf_loss_coeff",
         "video_interval": "capture_video",
     }
 )
@@ -107,6 +111,9 @@ _ADVICE = _by_name(
         "there is no such exploration; see noise_correlation": "use_sde",
         "see env_backend": "vec_env vec_env_cls",
         "see log_interval": "verbose",
+        "for targets of critics see target_rate; for advantages see gae_lambda": "tau",
+        "see initial_entropy_coef and learn_entropy_coef": "alpha autotune initial_log_alpha",
+        "wrap the training environments, see train_wrappers": "reward_scale reward_scale_factor",
     }
 )
 

@@ -113,7 +113,8 @@ def test_a_dry_run_says_the_memory_of_the_replay(tmp_path, capsys):
     out = capsys.readouterr().out
     # Three numbers of the observation, the action and the reward of 4 bytes each, and a byte.
     assert f"replay: 20,000 steps, {20_000 * 21 / 1e6:.1f} MB" in out
-    assert "update: 16 gradient steps of 2 critics and the policy" in out
+    assert "critics: 2 with layers 64, 64, and a target network for each" in out
+    assert "update: 16 gradient steps of critics and policy" in out
 
 
 def test_it_learns_in_a_few_steps():
