@@ -83,6 +83,16 @@ def check_action_space(space: Space) -> None:
     )
 
 
+def check_bounded(space: Space, algorithm: str) -> None:
+    """Raises UnsupportedSpaceError for actions that are not all Boxes with finite bounds."""
+    for leaf in leaf_spaces(space):
+        if not (isinstance(leaf, spaces.Box) and leaf.is_bounded()):
+            raise UnsupportedSpaceError(
+                f"{algorithm} needs actions of bounded Boxes, got the action space {space}.\n"
+                "Use --algorithm=ppo for discrete actions, or bound them with a wrapper."
+            )
+
+
 def check_policy(space: Space, policy: str) -> None:
     """Raises UnsupportedSpaceError for an action space that the setting `policy` does not fit."""
     boxes = [leaf for leaf in leaf_spaces(space) if isinstance(leaf, spaces.Box)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
 from agents.own_copy import own_copy
-from agents.settings.config import Config, device_of
+from agents.settings.config import BOUNDED_ACTIONS, Config, device_of
 from agents.settings.entry_points import import_module, load_function
 from agents.settings.env_function import EnvFunction
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
@@ -126,10 +126,12 @@ class EnvBackend(abc.ABC):
     def _check_spaces(self, observation_space: Space, action_space: Space) -> None:
         """Raises UnsupportedSpaceError unless there are networks and policies for the spaces."""
         from agents.environments.wrappers.action_mask import check_action_mask
-        from agents.spaces import check_action_space, check_policy, leaf_spaces
+        from agents.spaces import check_action_space, check_bounded, check_policy, leaf_spaces
 
         leaf_spaces(observation_space)
         check_action_space(action_space)
+        if self._config.algorithm in BOUNDED_ACTIONS:
+            check_bounded(action_space, self._config.algorithm)
         check_policy(action_space, self._config.policy)
         if self._config.action_mask:
             check_action_mask(observation_space, action_space)

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.environments.action_bounds import center_and_scale
-from agents.errors import UnsupportedSpaceError
 from agents.graph.algorithm import Algorithm, Report
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn, select_rows
@@ -24,7 +23,7 @@ from agents.sac import losses
 from agents.sac.critics import Critics
 from agents.seeds import Seeds
 from agents.settings.config import Config
-from agents.spaces import leaf_spaces
+from agents.spaces import check_bounded, leaf_spaces
 from agents.types import NestedTensor, Space
 
 # Actions of [-1, 1] in the replay are that far from the bounds, where tanh has an inverse.
@@ -58,7 +57,7 @@ class SAC(Algorithm):
           UsageError: The network does not exist, or does not fit the observations.
         """
         observation_space, action_space = batch_env.observation_space, batch_env.action_space
-        check_action_space(action_space)
+        check_bounded(action_space, "sac")
         check_memory(config.replay_capacity, observation_space, action_space)
         self._config, self._batch_env = config, batch_env
         seeds = Seeds(config.seed)
@@ -112,7 +111,7 @@ class SAC(Algorithm):
     @classmethod
     def describe(cls, config: Config, observation_space: Space, action_space: Space) -> list[str]:
         """Lines on replay and update, see `Algorithm`."""
-        check_action_space(action_space)
+        check_bounded(action_space, "sac")
         size = check_memory(config.replay_capacity, observation_space, action_space)
         steps = config.num_envs * config.rollout_length
         layers = ", ".join(map(str, config.value_layers or config.layers))
@@ -395,21 +394,6 @@ def num_updates(config: Config) -> int:
     """Gradient steps of an iteration."""
     steps = config.num_envs * config.rollout_length
     return max(1, round(config.gradient_steps * steps))
-
-
-def check_action_space(space: Space) -> None:
-    """Checks that actions are bounded Boxes.
-
-    Raises:
-      UnsupportedSpaceError: They are not; the message names the space.
-    """
-    for leaf in leaf_spaces(space):
-        bounded = hasattr(leaf, "low") and np.isfinite(center_and_scale(leaf)[1]).all()
-        if not bounded:
-            raise UnsupportedSpaceError(
-                f"sac needs actions in bounded Boxes, got the action space {space}.\n"
-                "Use --algorithm=ppo for discrete actions, or bound the actions with a wrapper."
-            )
 
 
 def log_scale(space: Space) -> float:

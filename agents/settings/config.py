@@ -36,11 +36,14 @@ _COUNTERPARTS = {
     ("sac", "entropy_coef"): "initial_entropy_coef",
 }
 
-# Those whose policies have no value function beside them.
+# Algorithms whose policies have no value function beside them.
 WITHOUT_VALUES = frozenset({"sac"})
 
-# Those that train with one learner only.
+# Algorithms that train with one learner only.
 ONE_LEARNER = frozenset({"sac"})
+
+# Algorithms whose actions are Boxes with finite bounds.
+BOUNDED_ACTIONS = frozenset({"sac"})
 
 # Settings that only one of them reads; algorithms of users read any.
 ALGORITHM_SETTINGS = {

@@ -26,13 +26,17 @@ NESTED = spaces.Dict(
 
 
 class Case(NamedTuple):
-    """A space and a policy, the distribution that they give, and its reference."""
+    """A space and a policy, the distribution that they give, and its reference.
+
+    `scale` is the largest deviation of random parameters; exp(30) is no standard deviation.
+    """
 
     space: Space
     kind: type
     reference: type | None = None
     policy: str = "gaussian"
     settings: dict = {}
+    scale: float = 30.0
 
     def make(self):
         config = load_config("default", policy=self.policy, **self.settings)
@@ -40,11 +44,17 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "gaussian": Case(BOX, ParametricGaussian, references.Normal),
+    "gaussian": Case(BOX, ParametricGaussian, references.Normal, scale=3.0),
     "dependent": Case(
-        BOX, ParametricGaussian, references.Normal, settings={"state_dependent_std": True}
+        BOX,
+        ParametricGaussian,
+        references.Normal,
+        settings={"state_dependent_std": True},
+        scale=3.0,
     ),
-    "squashed": Case(BOX, ParametricSquashedGaussian, references.Squashed, "squashed_gaussian"),
+    "squashed": Case(
+        BOX, ParametricSquashedGaussian, references.Squashed, "squashed_gaussian", scale=3.0
+    ),
     "beta": Case(BOX, ParametricBeta, references.Beta, "beta"),
     "categorical": Case(spaces.Discrete(3), ParametricCategorical, references.Categories),
     "multi-categorical": Case(

@@ -137,8 +137,8 @@ def test_equals_scipy(case, scale):
 @with_reference
 @pytest.mark.parametrize("scale", [3.0, 30.0])
 def test_gradients_equal_finite_differences(case, scale):
-    if scale == 30 and issubclass(case.reference, references.Normal):
-        pytest.skip("standard deviations of exp(30)")
+    if scale > case.scale:
+        pytest.skip(f"parameters of up to {case.scale:g}")
     parametric, generator = case.make(), np.random.default_rng(1)
     start, others = (random_parameters(parametric, [3], generator, scale) for _ in range(2))
     sample = parametric.distribution(start).sample(noise_of(parametric, [3]))
