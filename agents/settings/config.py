@@ -707,7 +707,9 @@ class Config(BaseModel):
 
 def _check_sac(config: Config) -> None:
     if config.policy != "squashed_gaussian":
-        _refuse(f"policy: sac needs squashed_gaussian, got {config.policy}")
+        _refuse(
+            f"policy: sac needs squashed_gaussian, got {config.policy}; start from --config=sac"
+        )
     if config.dropped_quantiles >= config.num_quantiles:
         _refuse(
             f"dropped_quantiles: expected fewer than num_quantiles {config.num_quantiles}, got "

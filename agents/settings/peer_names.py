@@ -108,7 +108,7 @@ _ADVICE = _by_name(
         "a rollout has num_envs times rollout_length steps; see minibatch_size": (
             "train_batch_size train_batch_size_per_learner"
         ),
-        "there is no such exploration; see noise_correlation": "use_sde",
+        "there is no such exploration; with ppo, see noise_correlation": "use_sde",
         "see env_backend": "vec_env vec_env_cls",
         "see log_interval": "verbose",
         "for targets of critics see target_rate; for advantages see gae_lambda": "tau",
