@@ -92,12 +92,12 @@ class TimeShares:
 
     @contextlib.contextmanager
     def measuring(self, name: str) -> Iterator[None]:
-        """Adds the time that its block takes."""
+        """Adds the time that its block takes, without that before a report inside of the block."""
         start = time.perf_counter()
         try:
             yield
         finally:
-            self.add(name, time.perf_counter() - start)
+            self.add(name, time.perf_counter() - max(start, self._start))
 
     def report(self) -> dict[str, float]:
         """Returns the share of each as `time/<name>`, and starts over."""

@@ -90,3 +90,9 @@ def test_shares_are_fractions_of_the_time_since_the_last_report(clock):
         clock[0] += 0.5
         raise KeyError
     assert shares.report() == {"time/saving": 1.0}
+    with shares.measuring("logging"):
+        clock[0] += 4.0  # Of the report's own time.
+        assert shares.report() == {}
+        clock[0] += 1.0
+    clock[0] += 1.0
+    assert shares.report() == {"time/logging": 0.5}
