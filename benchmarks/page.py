@@ -15,7 +15,7 @@ from benchmarks.runner import ROOT
 from benchmarks.summary import SCORES, SPEEDS, TIMES, Entry, figures_of, scalar
 from benchmarks.targets import TARGETS
 
-FILES = ("benchmarks.json", "distributed.json")
+FILES = ("benchmarks.json", "sac.json", "distributed.json")
 DETAILS = "benchmarks/details.md"
 WIDTH = 118
 
@@ -30,6 +30,7 @@ PEERS = {
     "Sample Factory": "Sample Factory",
     "rl_games": "rl_games",
     "CleanRL": "CleanRL",
+    "SBX": "SBX",
     "PureJaxRL": "PureJaxRL",
     "RLtools": "RLtools",
     "TensorFlow": "TensorFlow",
@@ -63,6 +64,10 @@ TRAINING = """\
 Environment steps per second of PPO, collecting and learning. All contestants do the same work; evaluation, logging and
 checkpoints are off. A peer counts with its faster number of threads. `tf` has our environments in TensorFlow; PureJaxRL
 and RLtools have their own, the other peers have Gymnasium's. A step of Pong or Breakout is four frames.
+"""
+SAC = """\
+Environment steps per second of SAC on one HalfCheetah, with a gradient step for each of them, batches of 256, and
+networks of 256-256. The limit has the matrix products of the update alone.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes; with `hybrid`, the
@@ -149,6 +154,7 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
     """Renders BENCHMARKS.md."""
     sections = {
         "Training": [TRAINING, *_training(results)],
+        "Soft actor-critic": [SAC, *_sac(results["sac"])],
         "Stepping": [STEPPING, *_stepping(results)],
         "Update, start, memory": [START, *_start(results)],
         "Scores after ten minutes": [RETURNS, *_scores(results["clock"])],
@@ -181,6 +187,17 @@ def _training(results: Results) -> Iterator[str]:
             *cells,
             "; ".join(f"{PEERS[one]} {_peer(entry, one)}" for one in others),
         )
+    yield ""
+
+
+def _sac(sac: Mapping[str, Entry]) -> Iterator[str]:
+    peers = ("SB3", "CleanRL", "SBX")
+    yield _row("here, 2 threads", "1 thread", *(PEERS[peer] for peer in peers), "of the limit")
+    yield "|" + "-:|" * (len(peers) + 3)
+    for entry in sac.values():
+        one_thread = format_number(figures_of(entry)["1 thread"]["median"])
+        cells = (_peer(entry, peer) for peer in peers)
+        yield _row(_ours(entry), one_thread, *cells, _of_limit(entry))
     yield ""
 
 

@@ -48,7 +48,8 @@ def training(env: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
         "ent-coef": settings.entropy_coef,
         "max-grad-norm": settings.max_gradient_norm,
     }
-    yield from _measure("ppo_continuous_action.py", options, ["--no-clip-vloss"], steps)
+    flags = ["--no-clip-vloss", "--no-anneal-lr"]
+    yield from _measure("ppo_continuous_action.py", options, flags, steps)
 
 
 def images(game: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
@@ -58,7 +59,13 @@ def images(game: str, num_envs: int, rollout_length: int) -> Iterator[Measure]:
         "num-envs": num_envs,
         "num-steps": rollout_length,
     }
-    yield from _measure("ppo_atari.py", options, [], num_envs * rollout_length)
+    yield from _measure("ppo_atari.py", options, ["--no-anneal-lr"], num_envs * rollout_length)
+
+
+def sac(env: str, learning_starts: int) -> Iterator[Measure]:
+    """Measures a hundred steps of `sac_continuous_action.py`, which prints a line for them."""
+    options: Settings = {"env-id": env, "learning-starts": learning_starts}
+    yield from _measure("sac_continuous_action.py", options, [], 100)
 
 
 def _measure(script: str, options: Settings, flags: list[str], steps: int) -> Iterator[Measure]:
@@ -66,7 +73,7 @@ def _measure(script: str, options: Settings, flags: list[str], steps: int) -> It
         *program(script),
         *(f"--{name}={value}" for name, value in options.items()),
         *flags,
-        *("--total-timesteps=1000000000000", "--no-anneal-lr", "--no-cuda"),
+        *("--total-timesteps=1000000000000", "--no-cuda"),
     ]
     with (
         tempfile.TemporaryDirectory() as folder,

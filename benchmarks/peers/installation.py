@@ -96,6 +96,15 @@ PEERS: Mapping[str, Peer] = {
         ],
         versions=["torch", "gymnasium", "mujoco"],
     ),
+    # With Stable-Baselines3, whose interface it has.
+    "sbx_rl": Peer(
+        title="SBX",
+        requirements=[
+            "sbx-rl==0.28.0", "stable-baselines3==2.9.2", _TORCH, "jax==0.10.2",
+            "gymnasium[mujoco]==1.4.0", "mujoco==3.17.0",
+        ],
+        versions=["stable-baselines3", "torch", "jax", "gymnasium", "mujoco"],
+    ),
 }  # fmt: skip
 
 

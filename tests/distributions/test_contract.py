@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from agents.spaces import leaf_spaces
-from tests.distributions import references
 from tests.distributions.cases import (
     every_case,
     noise_of,

@@ -91,7 +91,7 @@ def test_shares_are_fractions_of_the_time_since_the_last_report(clock):
         raise KeyError
     assert shares.report() == {"time/saving": 1.0}
     with shares.measuring("logging"):
-        clock[0] += 4.0  # Of the report's own time.
+        clock[0] += 4.0  # Before the report.
         assert shares.report() == {}
         clock[0] += 1.0
     clock[0] += 1.0
