@@ -184,7 +184,7 @@ def _refusing(format: str) -> Iterator[None]:
         reason = operation[1] if operation else f"{type(error).__name__}: {error}".splitlines()[0]
         raise UsageError(
             f"--format={format}: can't convert this policy: {reason[:200]}\n"
-            "use --format=savedmodel, it has all operations"
+            "use --format=savedmodel: it has all operations"
         ) from error
 
 
