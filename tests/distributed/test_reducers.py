@@ -273,6 +273,6 @@ def test_other_settings_and_versions_are_named():
     for rank in (0, 1):
         check(rank, threads=7, num_processes=3)
         for name, value in {"learning_rate": 0.5, "version": "0.0.1", "layers": [8]}.items():
-            named = re.escape(f"learner 1 on 10.0.0.1: its {name} is {value!r}, ")
+            named = re.escape(f"learner 1 on 10.0.0.1 has the {name} {value!r}, the chief has")
             with pytest.raises(UsageError, match=named):
                 check(rank, **{name: value})

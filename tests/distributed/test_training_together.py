@@ -175,7 +175,7 @@ def test_a_run_of_several_learners_is_as_any_other_whatever_starts_them(tmp_path
     printed = [process.communicate(timeout=600) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], printed
     assert printed[0][0].startswith("The last evaluation gave")
-    assert printed[1] == ("", "")  # Nor does TensorFlow log anything.
+    assert printed[1] == ("", "Starting learner 1 of 2\n")  # Nor does TensorFlow log anything.
     assert not list((tmp_path / "srun-1").glob("*"))  # The chief saves.
     one, other = checkpoint(tmp_path / "srun-0", 2000), checkpoint(tmp_path / "together", 2000)
     assert_equal_checkpoints(one, other)

@@ -259,7 +259,7 @@ def test_training_and_evaluations_do_not_share_an_environment():
 def test_a_function_that_returns_an_environment_again_is_refused():
     env = Taking()
     config = load_config("default", env=lambda: env, env_backend="process", num_processes=1)
-    message = "returned before\nmake a new environment in each call"
+    message = "the same environment twice\nmake a new environment in each call"
     with pytest.raises(UsageError, match=message), batch_of(config, 2):
         pass
 
