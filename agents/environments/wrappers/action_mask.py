@@ -15,7 +15,9 @@ KEY = "action_mask"
 
 
 class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
-    """Observes `{"observ": ..., "action_mask": ...}`, with the mask from the infos.
+    """Adds the mask from the infos to the observations, as the key `action_mask`.
+
+    Observations of a Dict space keep their keys; others become `{"observ": ..., "action_mask": ...}`.
 
     The mask is int8 [K], 1 for a valid action: K is the number of actions of a Discrete space, or
     the sum over the choices of a MultiDiscrete one. The infos of `reset` and `step` hold it in this
@@ -36,9 +38,10 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
         RecordConstructorArgs.__init__(self)
         gymnasium.Wrapper.__init__(self, env)
         self._size = mask_size(env.action_space)
-        self.observation_space = spaces.Dict(
-            {"observ": env.observation_space, KEY: spaces.MultiBinary(self._size)}
-        )
+        space = env.observation_space
+        self._has_keys = isinstance(space, spaces.Dict)
+        keys = space.spaces if isinstance(space, spaces.Dict) else {"observ": space}
+        self.observation_space = spaces.Dict({**keys, KEY: spaces.MultiBinary(self._size)})
 
     def reset(self, *, seed: int | None = None, options: Options | None = None) -> Reset:
         """Returns the observation with its mask.
@@ -47,7 +50,7 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
           ValueError: The infos hold no mask, or one that does not fit the actions.
         """
         observ, info = self.env.reset(seed=seed, options=options)
-        return {"observ": observ, KEY: self._mask(info)}, info
+        return self._with_mask(observ, self._mask(info)), info
 
     def step(self, action: NestedArray) -> Step:
         """Returns the observation with its mask.
@@ -59,7 +62,10 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
         observ, reward, terminated, truncated, info = self.env.step(action)
         has_mask = KEY in info or not (terminated or truncated)
         mask = self._mask(info) if has_mask else np.zeros(self._size, np.int8)  # [K]
-        return {"observ": observ, KEY: mask}, reward, terminated, truncated, info
+        return self._with_mask(observ, mask), reward, terminated, truncated, info
+
+    def _with_mask(self, observ: NestedArray, mask: np.ndarray) -> NestedArray:
+        return {**(observ if self._has_keys else {"observ": observ}), KEY: mask}
 
     def _mask(self, info: Info) -> np.ndarray:
         """Returns the mask in the infos, int8 [K]."""

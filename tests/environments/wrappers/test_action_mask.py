@@ -9,6 +9,7 @@ from agents.environments.wrappers.action_mask import (
     with_action_mask,
 )
 from agents.errors import UnsupportedSpaceError
+from agents.policies.inputs import Inputs
 from tests.toys import ScriptedEnv
 
 
@@ -31,6 +32,21 @@ def test_masks_are_observed():
         assert observ in env.observation_space
         assert (int(observ["observ"]), observ["action_mask"].tolist()) == (step, mask)
         observ = env.step(0)[0] if step < 2 else None
+
+
+def test_dictionaries_keep_their_keys():
+    space = spaces.Dict({"stock": spaces.Discrete(3), "orders": spaces.Box(0, 9, (2,))})
+    first, last = ({"stock": stock, "orders": np.ones(2, np.float32)} for stock in (1, 2))
+    masks = [{"action_mask": mask} for mask in ([1, 0, 1], [0, 1, 1])]
+    env = ActionMask(ScriptedEnv([first, last], space, spaces.Discrete(3), infos=masks))
+    assert list(env.observation_space) == ["action_mask", "orders", "stock"]
+    observ, _ = env.reset()
+    assert observ["stock"] == 1 and observ["action_mask"].tolist() == [1, 0, 1]
+    assert "action_mask" not in first  # The environment's own dictionary stays as it is.
+    observ = env.step(0)[0]
+    assert observ["stock"] == 2 and observ["action_mask"].tolist() == [0, 1, 1]
+    inputs = Inputs(env.observation_space, action_mask=True, critic_keys=["stock"])
+    assert inputs.shapes == {"vector": (2,)} and inputs.value_shapes == {"vector": (5,)}
 
 
 @pytest.mark.parametrize(
