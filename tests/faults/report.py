@@ -29,45 +29,9 @@ FIGURES = ROOT / "tests" / "faults" / "figures.jsonl"
 # that are gone have their requirement, `asked`.
 Entry: TypeAlias = dict[str, object]
 
-# Requirement of the harnesses of each module in tests/faults, in the order of the table.
-ASKED = {
-    "test_environment_faults": "19 crash faults, 5 hang faults, 14 kinds of bad data in constructor, "
-    "reset, step: 0 hangs, errors that name environment, process, signal, step; one deadline + 10 % "
-    "however many hang; closed in 5 s; bad data never returned",
-    "test_train_faults": "faults in `train`: exit code 1, at most 12 lines that name the environment",
-    "test_killed_workers": "1,000 SIGKILLs of random workers during training: target steps reached, "
-    "0 orphans, descriptors, segments; median restart at most 250 ms",
-    "test_stalls": "10,000 steps with 1 % stalls, with and without restarts: 0 stale results",
-    "test_killed_parent": "parent killed 50 times by each signal, workers idle, asleep, holding the "
-    "GIL: 0 processes after 2 s",
-    "test_stop_signals": "SIGINT, SIGTERM in a 5 s graph call, with hung worker environments, in "
-    "evaluation, while saving, 20 each: at most 0.5 s + save + the graph call, final checkpoint, 130 "
-    "or 143, at most 5 lines",
-    "test_kills": "SIGKILL at 100 random moments, half inside a save: 100 resumes, at most one "
-    "interval lost, nothing left over",
-    "test_damaged_checkpoints": "newest checkpoint damaged in 600 ways: 600 fall back or "
-    "refuse; 0 wrong values; 0 restarts from scratch",
-    "test_runs_at_once": "the same run twice: refused within a second, exit code 2, naming pid and host",
-    "test_resumption": "resumed against never stopped, 30 updates x 3 seeds x 3 stopping points, each "
-    "backend: equal hashes",
-    "test_full_disk": "full disk at checkpoints, events, metrics, while resuming: nothing lost, "
-    "training continues, 1 line a failure",
-    "test_hostile_runs": "40 hostile run folders: 0 executions, 0 files outside touched, each refused "
-    "in 2 s, or read",
-    "test_lost_learners": "learners of one run killed, stopped, cut off (interface of a network namespace "
-    "down), 20 each: no process left after 30 s, named with the cause once, exit code 75, resumed equal to "
-    "a run that was never disturbed; signals to any command; 20 starts of 4 learners",
-    "test_lost_nodes": "a node of a Ray cluster killed 20 times: no process left after 30 s, its learner "
-    "named once, exit code 75, resumed",
-    "test_soak": "CartPole with p(crash) 1e-4 a step, 1e-3 a reset, p(stall) 5e-4 a step, restarted: at "
-    "least 450, at most 10 % more steps than without",
-    "test_leaks": "300 create, step, close cycles, 300 with a crash, 300 restarts: 0 descriptors, "
-    "threads, children more; memory at most +5 MB",
-}
-
-
-# The same in a few words, and the figures that FAULTS.md shows with their limits; None without a limit.
-SHORT: dict[str, tuple[str, dict[str, float | None]]] = {
+# Requirement of the harnesses of each module in tests/faults, in the order of the table, and the figures that
+# FAULTS.md shows with their limits; None without a limit.
+ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
     "test_environment_faults": (
         "an error that names the environment; no hang; no bad data returned",
         {"cases": None, "hangs": 0, "percent_over_the_deadline": 10, "returned": 0},
@@ -169,7 +133,7 @@ PAGE = """\
 
 What happens when an environment crashes, a process is killed, or a file is damaged? Each harness in `tests/faults`
 breaks something many times and counts the outcome. `python scripts/faults.py --report` writes this page from
-`tests/faults/figures.jsonl`; [the details](tests/faults/details.md) have all requirements and figures.
+`tests/faults/figures.jsonl`; [the details](tests/faults/details.md) have all figures.
 [Resuming and faults](docs/guides/faults.md) tells how to handle faults.
 """
 REPEAT = """\
@@ -240,8 +204,8 @@ def page(entries: Sequence[Entry]) -> str:
     rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
     above: list[str] = []
     for module, name, figures, status, date in _harnesses(entries):
-        if module in SHORT and "asked" not in figures:
-            asked, limits = SHORT[module]
+        if module in ASKED and "asked" not in figures:
+            asked, limits = ASKED[module]
             numbers = _numbers(figures)
             shown = {key: numbers[key] for key in limits if key in numbers}
             above += [
@@ -271,7 +235,7 @@ def details(entries: Sequence[Entry]) -> str:
     """Returns the text of tests/faults/details.md: all harnesses with all figures."""
     rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
     for module, name, figures, status, date in _harnesses(entries):
-        asked = str(figures.get("asked", ASKED.get(module, "")))
+        asked = str(figures.get("asked") or ASKED.get(module, ("", {}))[0])
         rows.append(_row(name, asked, _text(_numbers(figures), status), date))
     return "\n".join([*DETAILS.splitlines(), "", *rows, "", _origin(entries)]) + "\n"
 
