@@ -37,7 +37,7 @@ from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory
 from agents.scripts.train import folders_of_other_runs, look_up, train
 from agents.seeds import Seeds
-from agents.settings.config import Config, nearest_divisor
+from agents.settings.config import ALGORITHMS, Config, nearest_divisor
 from agents.settings.config_file import PRESETS, load_config, read_mapping, save_config, yaml_text
 from agents.settings.entry_points import name_modules, refusing_modules_in
 from agents.settings.installation import install_command
@@ -113,8 +113,8 @@ class SweepOptions(BaseModel):
     space: str | None = Field(
         None,
         min_length=1,
-        description="Search space: ppo, or path of a YAML file. The default is ppo. Settings on "
-        "the command line are the same in all trials.",
+        description="Search space: ppo, sac, or path of a YAML file. The default is the algorithm's. "
+        "Settings on the command line are the same in all trials.",
     )
     timestamp: str | None = Field(
         None,
@@ -195,7 +195,9 @@ def _open_folder(
         _check_unchanged(path, space, options.space, overrides)
         others, named = [path, path.parent], overrides
     else:
-        config, space = load_config(name, **overrides), _varied(options.space, overrides)
+        config = load_config(name, **overrides)
+        space = _varied(options.space or _space_of(config), overrides)
+        _check_algorithm(space, config)
         if not space:
             raise UsageError(
                 "--space: the command line sets all of its settings; no setting is left to vary"
@@ -238,10 +240,28 @@ def _check_unchanged(
         )
 
 
-def _varied(space: str | None, overrides: Mapping[str, PlainData]) -> Space:
+def _space_of(config: Config) -> str:
+    """Returns the name of the search space of the settings' algorithm."""
+    if config.algorithm not in ALGORITHMS:
+        raise UsageError(
+            f"--space: algorithm {config.algorithm} has no search space; name a YAML file\n"
+            "expected settings with their values, such as learning_rate: {low: 1e-5, high: 1e-2, log: true}"
+        )
+    return config.algorithm
+
+
+def _check_algorithm(space: Space, config: Config) -> None:
+    """Rejects settings of another algorithm, with which no trial could train."""
+    if foreign := sorted(space.keys() & config.foreign_settings()):
+        raise UsageError(
+            f"--space: algorithm {config.algorithm} does not read {', '.join(foreign)}; leave "
+            f"{'it' if len(foreign) == 1 else 'them'} out, or use a preset of another algorithm"
+        )
+
+
+def _varied(space: str, overrides: Mapping[str, PlainData]) -> Space:
     """Returns a search space without the settings of the command line."""
-    varied = load_space(space or "ppo")
-    return {name: values for name, values in varied.items() if name not in overrides}
+    return {name: values for name, values in load_space(space).items() if name not in overrides}
 
 
 def _read_folder(path: Path) -> tuple[Config, Space]:
@@ -448,7 +468,8 @@ class Sweep:
             name: settings.get(name, getattr(self.config, name))
             for name in ("num_envs", "rollout_length", "minibatch_size")
         }
-        if settings.keys() & sizes.keys():
+        has_minibatches = "minibatch_size" not in self.config.foreign_settings()
+        if has_minibatches and settings.keys() & sizes.keys():
             total = sizes["num_envs"] * sizes["rollout_length"]
             settings["minibatch_size"] = nearest_divisor(total, sizes["minibatch_size"])
         return settings
@@ -525,13 +546,14 @@ def load_space(name: str | Path) -> Space:
     """Loads a search space and validates it.
 
     Args:
-      name: `ppo`, which comes with the library, or path of a YAML file.
+      name: An algorithm whose space comes with the library, or path of a YAML file.
 
     Raises:
       UsageError: It can't be read, or a setting is unknown, or takes other values. The message has
         at most three lines.
     """
-    path = PRESETS / "search_spaces" / "ppo.yaml" if name == "ppo" else Path(name).expanduser()
+    is_built_in = name in ALGORITHMS
+    path = PRESETS / "search_spaces" / f"{name}.yaml" if is_built_in else Path(name).expanduser()
     space = read_mapping(path)
     for setting, values in space.items():
         place = f"{setting} in {path}"

@@ -154,9 +154,12 @@ def states(path):
 # What is searched.
 
 
-def test_the_space_of_ppo_varies_known_settings_around_the_defaults():
-    space, defaults = load_space("ppo"), load_config("default")
-    assert {"learning_rate", "discount", "minibatch_size", "layers"} <= space.keys()
+@pytest.mark.parametrize("preset", ["default", "sac"])
+def test_the_space_of_an_algorithm_varies_its_settings_around_the_defaults(preset):
+    defaults = load_config(preset)
+    space = load_space(defaults.algorithm)
+    assert {"learning_rate", "discount", "layers"} <= space.keys()
+    assert not space.keys() & defaults.foreign_settings()
     assert not space.keys() & sweep_script.SHARED
     for name, values in space.items():
         value = getattr(defaults, name)
@@ -185,6 +188,7 @@ WRONG_ARGUMENTS = [
     (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=50", "--epochs=1", "--layers=4"],
      "no setting is left to vary"),
     (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
+    (["--config=sac", "--space=ppo"], "--space: algorithm sac does not read clip_ratio, entropy_coef, "),
     (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
 ]  # fmt: skip
 
