@@ -35,13 +35,18 @@ from agents.settings.parser import parse_command
 from results.details import details
 from results.expected import expected_results
 from results.kept_runs import keep, median_run
-from results.learning_curves import plot_learning_curves
+from results.learning_curves import plot_algorithms, plot_learning_curves
 from results.report import compact_json, page
 from results.rows import Row, compare, figures_of, summarize, target_of
 from results.runs import Run, train
 
 ROOT = Path(__file__).parents[1]
 RUNS = Path("results") / "runs"  # In the folder of RESULTS.md.
+# Rows of docs/guides/sac.md's picture by task and algorithm.
+ALGORITHMS = {
+    "Pendulum-v1": {"PPO": "pendulum", "SAC": "sac_pendulum"},
+    "HalfCheetah-v5": {"PPO": "cheetah", "SAC": "sac"},
+}
 POINTS = 10  # Evaluations of a learning curve, at least.
 
 
@@ -105,6 +110,16 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
             title = f"{label} ({row['env']})"
             path = folder / f"{label}.png"
             plot_learning_curves(path, title, curves, figures_of(row), target_of(row))
+    tasks = {
+        task: {
+            name: (table[row]["curves"], table[row]["steps_per_second"])
+            for name, row in rows.items()
+        }
+        for task, rows in ALGORITHMS.items()
+        if all("curves" in table.get(row, {}) for row in rows.values())
+    }
+    if tasks:
+        plot_algorithms(folder / "ppo_and_sac.png", tasks)
     rows_file.write_text(compact_json(table) + "\n")
     (outdir / "configs").mkdir(exist_ok=True)
     (outdir / "configs" / "expected.json").write_text(expected_results(table))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 from matplotlib import figure as figures
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from results.published import Figure
 
 OURS, TARGET, PEERS = "#1f5fbf", "#b3261e", "#8a8f98"
+COLORS = OURS, "#c2570c"  # By algorithm.
 LABEL_HEIGHT = 0.065  # Of the panel's height.
 
 
@@ -39,7 +41,7 @@ def plot_learning_curves(
     # Without pyplot, which would need a display and keep the figure in memory.
     figure = figures.Figure(figsize=(7, 3.6), layout="constrained")
     panel = figure.add_subplot()
-    _plot_curves(panel, curves)
+    _plot_curves(panel, curves, curves["steps"])
     _plot_published(panel, peers, target)
     figure.suptitle(
         f"{title}, {num_seeds} seed{'s' * (num_seeds > 1)}: mean, range and each", fontsize="medium"
@@ -54,6 +56,33 @@ def plot_learning_curves(
     figure.savefig(path, dpi=100)
 
 
+def plot_algorithms(path: Path, tasks: Mapping[str, Mapping[str, tuple[Curves, float]]]) -> None:
+    """Plots curves of algorithms over environment steps and over minutes, a row of panels per task.
+
+    Args:
+      path: The PNG to write.
+      tasks: For each task, curves and environment steps per second by algorithm.
+    """
+    figure = figures.Figure(figsize=(8, 3.2 * len(tasks)), layout="constrained")
+    panels = figure.subplots(len(tasks), 2, squeeze=False, sharey="row")
+    for (over_steps, over_minutes), (task, algorithms) in zip(panels, tasks.items(), strict=True):
+        for color, (name, (curves, steps_per_second)) in zip(
+            COLORS, algorithms.items(), strict=False
+        ):
+            steps = np.array(curves["steps"], np.float64)  # [N]
+            _plot_curves(over_steps, curves, steps, color, name)
+            _plot_curves(over_minutes, curves, steps / steps_per_second / 60, color, name)
+        over_steps.set(
+            xscale="log", xlabel="environment steps", ylabel="evaluation return", title=task
+        )
+        over_minutes.set(xscale="log", xlabel="minutes")
+        over_minutes.legend()
+    for panel in panels.flat:
+        panel.grid(alpha=0.25, linewidth=0.6)
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=100)
+
+
 def short_steps(steps: int) -> str:
     """Abbreviates a number of steps: 1M, 1.5M, 100k, 500."""
     for unit, letter in ((1_000_000, "M"), (1000, "k")):
@@ -62,12 +91,15 @@ def short_steps(steps: int) -> str:
     return str(steps)
 
 
-def _plot_curves(panel: Axes, curves: Curves) -> None:
-    steps, returns = curves["steps"], np.array(curves["returns"], np.float64)  # [seeds, N]
+def _plot_curves(
+    panel: Axes, curves: Curves, x: ArrayLike, color: str = OURS, label: str | None = None
+) -> None:
+    """Plots mean, range and each seed of curves over x [N]."""
+    returns = np.array(curves["returns"], np.float64)  # [seeds, N]
     low, high, mean = returns.min(axis=0), returns.max(axis=0), returns.mean(axis=0)  # [N]
-    panel.plot(steps, returns.T, color=OURS, linewidth=0.6, alpha=0.45)
-    panel.fill_between(steps, low, high, color=OURS, alpha=0.15, linewidth=0)
-    panel.plot(steps, mean, color=OURS, linewidth=2, marker="o", markersize=3)
+    panel.plot(x, returns.T, color=color, linewidth=0.6, alpha=0.45)
+    panel.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    panel.plot(x, mean, color=color, linewidth=2, marker="o", markersize=3, label=label)
 
 
 def _plot_published(panel: Axes, peers: Sequence[Figure], target: Figure | None) -> None:

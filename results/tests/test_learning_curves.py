@@ -1,7 +1,7 @@
 from matplotlib.figure import Figure as Plot
 from matplotlib.image import imread
 
-from results.learning_curves import plot_learning_curves
+from results.learning_curves import plot_algorithms, plot_learning_curves
 from results.published import TASKS, Figure
 
 
@@ -35,3 +35,17 @@ def test_a_plot_is_small_and_has_every_seed_and_every_published_figure(tmp_path,
     plot_learning_curves(path, "walker", curves, peers, None)
     assert path.stat().st_size < 60_000
     assert imread(path).shape[:2] == (360, 700)
+
+
+def test_algorithms_are_drawn_over_steps_and_minutes(tmp_path, monkeypatch):
+    plots = []
+    monkeypatch.setattr(Plot, "savefig", lambda plot, *args, **kwargs: plots.append(plot))
+    curves = {"steps": [6000, 12_000], "returns": [[1, 2], [3, 4]]}
+    task = {"PPO": (curves, 1000.0), "SAC": (curves, 10.0)}
+    plot_algorithms(tmp_path / "a.png", {"Pendulum-v1": task})
+    over_steps, over_minutes = plots[0].axes
+    assert over_steps.get_title() == "Pendulum-v1"
+    assert [line.get_xdata().tolist() for line in over_steps.lines] == [[6000, 12_000]] * 6
+    means = [line for line in over_minutes.lines if line.get_label() in task]
+    assert [line.get_ydata().tolist() for line in means] == [[2, 3]] * 2
+    assert [line.get_xdata().tolist() for line in means] == [[0.1, 0.2], [10, 20]]
