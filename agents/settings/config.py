@@ -727,6 +727,11 @@ def _check_sac(config: Config) -> None:
             f"learning_starts: expected fewer steps than replay_capacity {config.replay_capacity}, "
             f"got {config.learning_starts}"
         )
+    if config.learning_starts >= config.steps:
+        _refuse(
+            f"learning_starts: expected fewer than the {config.steps:,} steps of the training, which "
+            f"would learn nothing, got {config.learning_starts:,}"
+        )
 
 
 def _check_sizes(config: Config) -> None:
