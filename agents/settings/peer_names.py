@@ -18,6 +18,7 @@ PEER_NAMES = _by_name(
     {
         "activation": "activation_fn fcnet_activation",
         "algorithm": "algo",
+        "batch_size": "sample_batch_size",
         "checkpoint_interval": "checkpoint_freq save_freq",
         "clip_ratio": "clip_coef clip_param clip_range cliprange e_clip importance_ratio_clipping ratio_clip",
         "config": "preset",
@@ -38,6 +39,7 @@ PEER_NAMES = _by_name(
         "initial_log_std": "init_std log_std_init",
         "kl_init_penalty": "initial_adaptive_kl_beta kl_coeff",
         "kl_stop": "kl_threshold target_kl",
+        "kl_target": "adaptive_kl_target",
         "layers": "fcnet_hiddens hidden_layers hidden_sizes net_arch policy_layers",
         "learners": "num_learners workers",
         "learning_rate": "actor_learning_rate actor_lr alpha_learning_rate alpha_lr lr policy_lr",
