@@ -116,7 +116,8 @@ class Loss:
     ) -> tf.Tensor:
         """The policy's term, float32 []; override it to change the objective.
 
-        Arguments are those of `objectives.clipped_policy_loss`; `advantage` is standardized.
+        Arguments are those of `objectives.clipped_policy_loss`. `advantage` is standardized unless
+        `normalize_advantages` is false.
         """
         return objectives.clipped_policy_loss(log_prob, old_log_prob, advantage, clip_ratio)
 
