@@ -29,7 +29,8 @@ SYSTEMS = {
         **COMMON, "optimizer": "adam", "learning_rate_schedule": "constant", "adam_epsilon": 1e-8, "value_clip": 0,
         "value_coef": 1, "entropy_coef": 0, "max_gradient_norm": 0, "activation": "relu",
         "initial_log_std": pytest.approx(math.log(2 * 0.35), abs=1e-3), "normalize_observ": True, "observ_clip": 5,
-        "normalize_reward": True, "reward_clip": 10,
+        "normalize_reward": True, "reward_clip": 10, "objective": "kl", "kl_target": 0.01, "kl_init_penalty": 1,
+        "kl_cutoff_factor": 2, "kl_cutoff_coef": 1000, "eval_episodes": 30,
     },
     "cleanrl_atari": {
         **CLIP, "env": "ALE/Breakout-v5", "env_kwargs": {"frameskip": 1, "repeat_action_probability": 0},
