@@ -12,12 +12,17 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+# The packages `agents` and `benchmarks` of this checkout, from any working directory.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import agents
 from agents.runs.metrics_file import read_metrics
+from benchmarks.machine import machine, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 FIGURES = ROOT / "results" / "guide_runs.json"
@@ -117,6 +122,8 @@ def main() -> None:
             os.chdir(folder)
             figures[part] = {"tutorial": tutorial_figures, "tuning": tuning_figures}[part]()
             os.chdir(ROOT)
+        origin = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
+        figures["origins"] = {**figures.get("origins", {}), part: origin}
         FIGURES.write_text(json.dumps(figures) + "\n", encoding="utf-8")
 
 
