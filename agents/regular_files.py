@@ -82,12 +82,13 @@ def read_regular(path: Path, max_bytes: int) -> bytes:
 def write_atomically(path: Path, data: bytes) -> None:
     """Creates or replaces a file; after a crash it has either the old or the new content.
 
-    A link at `path` is replaced, not followed.
+    If several processes do so at once, the last one's content stays. A link at `path` is replaced,
+    not followed.
 
     Raises:
       OSError: It can't be written, as on a full disk; nothing is left behind.
     """
-    unfinished = path.with_name(path.name + UNFINISHED)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}{UNFINISHED}")
     unfinished.unlink(missing_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(unfinished, flags, 0o666)

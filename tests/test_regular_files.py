@@ -1,5 +1,7 @@
 import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -59,7 +61,7 @@ def test_only_folders_are_folders(others, tmp_path):
 
 def test_writing_replaces_links_and_not_what_they_lead_to(others, tmp_path):
     os.link(tmp_path / "outside", tmp_path / "hard")
-    (tmp_path / "new.unfinished").symlink_to("outside")
+    (tmp_path / f"new.{os.getpid()}.unfinished").symlink_to("outside")
     for path in (
         others["a symbolic link"],
         others["a named pipe"],
@@ -70,6 +72,21 @@ def test_writing_replaces_links_and_not_what_they_lead_to(others, tmp_path):
         assert path.read_bytes() == b"mine" and not path.is_symlink()
     assert (tmp_path / "outside").read_bytes() == b"precious"
     assert not list(tmp_path.glob("*.unfinished"))
+
+
+def test_processes_write_the_same_file_at_once(tmp_path):
+    code = """
+import sys, pathlib
+from agents.regular_files import write_atomically
+for _ in range(50):
+    write_atomically(pathlib.Path(sys.argv[1]), sys.argv[2].encode() * 100_000)
+"""
+    path = tmp_path / "shared"
+    commands = [[sys.executable, "-c", code, str(path), letter] for letter in "abc"]
+    processes = [subprocess.Popen(command) for command in commands]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert path.read_text() in [letter * 100_000 for letter in "abc"]
+    assert [other.name for other in tmp_path.iterdir()] == ["shared"]
 
 
 def test_writing_that_fails_leaves_nothing(tmp_path):

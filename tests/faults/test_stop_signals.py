@@ -94,7 +94,7 @@ def wait_for_evaluation(command, run, draw):
 
 def wait_for_save(command, run, draw):
     command.wait_for(lambda: list(run.checkpoints.glob("step-*.npz")))
-    is_saving = functools.partial(run.checkpoints.glob, "step-*.npz.unfinished")
+    is_saving = functools.partial(run.checkpoints.glob, "step-*.unfinished")
     for _ in range(draw.randrange(1, 4)):
         command.wait_for(lambda: not list(is_saving()), pause=0.001)
         command.wait_for(lambda: list(is_saving()), pause=0.001)
