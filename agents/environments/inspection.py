@@ -128,16 +128,21 @@ def describe(env: str, inspection: Inspection) -> list[str]:
         return lines
     reward, lengths = steps.reward, steps.lengths
     ended = f"{len(lengths):,} ended" if lengths else "none ended"
+    mean = float(len(reward))
     if lengths:
         mean = sum(lengths) / len(lengths)
         ended += f", after {min(lengths):,} to {max(lengths):,} steps (mean {mean:,.0f})"
         ended += f", returns {min(steps.returns):.4g} to {max(steps.returns):.4g}"
     speed = 1 / steps.step_seconds
+    speed_with_resets = 1 / (steps.step_seconds + steps.reset_seconds / mean)
+    resets = f", a reset takes {1e3 * steps.reset_seconds:.3g} ms"
+    if speed_with_resets < 0.9 * speed:
+        resets += f": {speed_with_resets:,.0f} steps/s with resets"
     return [
         *lines,
         f"  random steps  {len(reward):,}, rewards {reward.min():.4g} to {reward.max():.4g}",
         f"  episodes      {ended}",
-        f"  speed         {speed:,.0f} steps/s, a reset takes {1e3 * steps.reset_seconds:.3g} ms",
+        f"  speed         {speed:,.0f} steps/s{resets}",
     ]
 
 

@@ -149,7 +149,8 @@ class Watchdog:
         others = ""
         if has_others:
             others = f"; those of other processes took {self._others_seconds:.2g} s"
-        self._warn(busy, f"in {self._action} for {waited:.1f} s{others}")
+        action = "step or reset" if self._action == "step" else self._action
+        self._warn(busy, f"in {action} for {waited:.1f} s{others}")
 
     def note_step(self, seconds: float) -> None:
         """Records the duration of a host's step, for `look_at_steps`."""
@@ -168,7 +169,7 @@ class Watchdog:
                 others = (
                     f"; other steps took {self._longest:.2g} s at most" if self._longest else ""
                 )
-                self._warn([host], f"in step for {waited:.1f} s{others}")
+                self._warn([host], f"in step or reset for {waited:.1f} s{others}")
 
     def look_at_constructors(self) -> None:
         """Warns of hosts that have not constructed their environments for long."""
@@ -190,7 +191,7 @@ class Watchdog:
             names.append(f"those of {len(new) - _MAX_NAMED} more processes")
         is_one = len(new) == 1 and names[0].startswith("environment ")
         text = f"{', '.join(names)} {'has' if is_one else 'have'} been {what}."
-        warnings.warn(text[0].upper() + text[1:], RuntimeWarning, stacklevel=2)
+        warnings.warn(text[0].upper() + text[1:], stacklevel=2)
 
     def _name(self, host: Host) -> str:
         rows, row = host.rows, host.busy_row

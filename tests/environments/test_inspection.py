@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 
-from agents.environments.inspection import inspect_env
+from agents.environments.inspection import describe, inspect_env
 from agents.environments.random_steps import take_random_steps
 from agents.environments.wrappers import RebuildOnSeed
 from tests.toys import BanditEnv
@@ -63,6 +63,18 @@ def test_nothing_is_found_in_environments_of_gymnasium(env):
     assert inspection.time_limit == gymnasium.spec(env).max_episode_steps
     assert len(inspection.steps.reward) == 1000
     assert inspection.steps.step_seconds > 0 and inspection.steps.reset_seconds > 0
+
+
+def test_the_speed_counts_slow_resets():
+    inspection = inspect_env(Walk, num_steps=50)  # Episodes of 20 steps.
+    for reset_seconds, text in (
+        (1e-4, "takes 0.1 ms"),
+        (0.1, "takes 100 ms: 167 steps/s with resets"),
+    ):
+        steps = inspection.steps._replace(step_seconds=1e-3, reset_seconds=reset_seconds)
+        lines = describe("Walk", inspection._replace(steps=steps))
+        [line] = [line for line in lines if "speed" in line]
+        assert line == f"  speed         1,000 steps/s, a reset {text}"
 
 
 def test_nothing_is_found_in_the_toy():

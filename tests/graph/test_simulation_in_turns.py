@@ -264,7 +264,7 @@ def test_a_slow_environment_is_named_while_the_others_step(monkeypatch):
     monkeypatch.setattr("agents.vector.exchange.SLOWNESS", 1)  # Others are slow on a busy machine.
     with agent([make_random] * 3 + [steps_then("nap", 5)], 0.5, Mean, processes=B) as (*_, collect):
         with pytest.warns(
-            RuntimeWarning, match=r"Environment 3 .* has been in step for [\d.]+ s; oth"
+            UserWarning, match=r"Environment 3 .* has been in step or reset for [\d.]+ s; oth"
         ):
             collect()
 

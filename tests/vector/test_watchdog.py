@@ -49,7 +49,9 @@ def test_a_slow_environment_is_named_while_it_is_waited_for(monkeypatch):
             batch.step([60, 0, 0, 0])
         (when, first), (_, second) = seen
         assert when < ended - 0.1
-        assert first.startswith(f"Environment 3 (process {pid}) has been in step for 0.2 s; ")
+        assert first.startswith(
+            f"Environment 3 (process {pid}) has been in step or reset for 0.2 s; "
+        )
         assert "; those of other processes took 0.0" in first and "\n" not in first
         assert "Environment 0 " in second
 
