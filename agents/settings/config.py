@@ -612,7 +612,11 @@ class Config(BaseModel):
     )
 
     # Duration, evaluation and logging.
-    steps: Steps = Field(100_000, description="Length of the training in environment steps.")
+    steps: Steps = Field(
+        100_000,
+        description="Length of the training in environment steps. Linear schedules end with it, so a "
+        "shorter training is no part of a longer one.",
+    )
     eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
     eval_episodes: int = Field(
         20, ge=1, le=1_000_000, description="Complete episodes per evaluation."

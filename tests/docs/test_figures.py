@@ -136,6 +136,12 @@ def speed():
     yield f"{logging[0]:.1f} % of a training with worker processes and {logging[1]:.1f} % with `tf`"
 
 
+def sac():
+    stored = read("benchmarks/sac.json")["sac"]["HalfCheetah-v5/sac"]
+    two, one = (1000 / stored[name]["median"] for name in ("ours", "1 thread"))
+    yield f"SAC takes {two:.1f} ms a step with two threads, and {one:.1f} ms with one"
+
+
 def scaling():
     several = {
         network: median("distributed", f"{network}/learners/2")
@@ -238,6 +244,7 @@ FIGURES = {
     "docs/compare.md": comparison,
     "docs/tutorial.md": tutorial,
     "docs/guides/speed.md": speed,
+    "docs/guides/sac.md": sac,
     "docs/guides/scaling.md": scaling,
     "docs/guides/several-learners.md": several_learners,
     "docs/guides/faults.md": faults,
