@@ -12,14 +12,14 @@ def _by_name(names: Mapping[str, str]) -> dict[str, str]:
     return {name: answer for answer, each in names.items() for name in each.split()}
 
 
-# Settings, and the names that they have in Stable-Baselines3, CleanRL, skrl, rl_games, RLlib, OpenAI's
-# Baselines and batch-ppo.
+# Settings, and the names that they have in Stable-Baselines3, CleanRL, skrl, rl_games, RLlib, TF-Agents,
+# OpenAI's Baselines and batch-ppo.
 PEER_NAMES = _by_name(
     {
         "activation": "activation_fn fcnet_activation",
         "algorithm": "algo",
         "batch_size": "sample_batch_size",
-        "checkpoint_interval": "checkpoint_freq save_freq",
+        "checkpoint_interval": "checkpoint_freq save_freq train_checkpoint_interval",
         "clip_ratio": "clip_coef clip_param clip_range cliprange e_clip importance_ratio_clipping ratio_clip",
         "config": "preset",
         "critic_learning_rate": "critic_lr q_lr",
@@ -33,23 +33,30 @@ PEER_NAMES = _by_name(
         "env_kwargs": "env_config",
         "env_wrappers": "wrapper_class",
         "epochs": "learning_epochs mini_epochs n_epochs noptepochs num_epochs num_sgd_iter update_epochs",
-        "eval_episodes": "evaluation_duration n_eval_episodes",
+        "eval_episodes": "evaluation_duration n_eval_episodes num_eval_episodes",
         "eval_interval": "eval_freq evaluation_interval",
         "gae_lambda": "lam lambda lambda_ lambda_value",
         "initial_log_std": "init_std log_std_init",
+        "gradient_steps": "train_steps_per_iteration",
         "kl_init_penalty": "initial_adaptive_kl_beta kl_coeff",
         "kl_stop": "kl_threshold target_kl",
         "kl_target": "adaptive_kl_target",
-        "layers": "fcnet_hiddens hidden_layers hidden_sizes net_arch policy_layers",
+        "layers": (
+            "actor_fc_layers fc_layer_params fcnet_hiddens hidden_layers hidden_sizes input_fc_layer_params "
+            "net_arch policy_layers"
+        ),
         "learners": "num_learners workers",
         "learning_rate": "actor_learning_rate actor_lr alpha_learning_rate alpha_lr lr policy_lr",
         "learning_starts": "initial_collect_steps start_steps warmup_steps",
         "learning_rate_schedule": "anneal_lr lr_schedule",
         "list": "presets",
-        "logdir": "local_dir log_dir model_dir monitor_dir output_dir save_dir storage_path tensorboard_log",
+        "log_interval": "summary_interval",
+        "logdir": (
+            "local_dir log_dir model_dir monitor_dir output_dir root_dir save_dir storage_path tensorboard_log"
+        ),
         "max_episode_steps": "horizon max_ep_len max_episode_length max_length",
         "max_gradient_norm": "grad_clip grad_norm grad_norm_clip gradient_clipping max_grad_norm",
-        "replay_capacity": "buffer_size replay_size memory_size",
+        "replay_capacity": "buffer_size memory_size replay_buffer_capacity replay_size",
         "num_critics": "n_critics",
         "num_quantiles": "n_quantiles",
         "dropped_quantiles": "top_quantiles_to_drop_per_net",
@@ -61,30 +68,35 @@ PEER_NAMES = _by_name(
         "normalize_value": "value_preprocessor",
         "num_envs": (
             "n_actors n_envs num_actors num_agents num_environments num_envs_per_env_runner "
-            "num_envs_per_worker"
+            "num_envs_per_worker num_parallel_environments"
         ),
         "num_processes": "num_env_runners num_rollout_workers num_workers",
         "observ_clip": "clip_obs",
         "optimizer": "optimizer_class",
         "precision": "mixed_precision",
-        "recurrent": "use_lstm",
-        "recurrent_units": "lstm_cell_size lstm_hidden_size",
+        "recurrent": "use_lstm use_rnns",
+        "recurrent_units": "lstm_cell_size lstm_hidden_size lstm_size",
         "reward_clip": "clip_reward clip_rewards reward_norm_clipping",
         "rollout_length": (
-            "train_freq horizon_length n_steps nsteps num_steps rollout_fragment_length rollout_steps rollouts "
-            "update_every"
+            "collect_steps_per_iteration horizon_length n_steps nsteps num_steps rollout_fragment_length "
+            "rollout_steps rollouts train_freq update_every"
         ),
+        "seed": "random_seed",
         "sequence_length": "max_seq_len",
         "shared_torso": "vf_share_layers",
-        "steps": "max_steps n_timesteps timesteps total_steps total_timesteps",
+        "steps": "max_steps n_timesteps num_environment_steps timesteps total_steps total_timesteps",
         "target_rate": "polyak target_update_tau",
         "timestamp": "resume",
         "track": "wandb wandb_project_name",
         "value_clip": "clip_range_vf clip_vloss vf_clip_param",
         "value_coef": "critic_coef value_loss_scale value_pred_loss_coef vf_coef vf_loss_coeff",
+        "value_layers": "critic_joint_fc_layers joint_fc_layer_params value_fc_layers",
         "video_interval": "capture_video",
     }
 )
+
+# Names that Stable-Baselines3's SAC uses for another setting than its PPO.
+_IN_SAC = {"n_steps": "n_step"}
 
 # Advice for settings of other libraries that do not exist here.
 _ADVICE = _by_name(
@@ -110,7 +122,19 @@ _ADVICE = _by_name(
         "a rollout has num_envs times rollout_length steps; see minibatch_size": (
             "train_batch_size train_batch_size_per_learner"
         ),
-        "there is no such exploration; with ppo, see noise_correlation": "use_sde",
+        "there is no such exploration; with ppo, see noise_correlation": (
+            "action_noise sde_sample_freq use_sde use_sde_at_warmup"
+        ),
+        "all keys or none are normalized; see normalize_observ": "norm_obs_keys",
+        "the newest five checkpoints, five earlier ones and the best are kept": "max_to_keep",
+        "no extractor is shared alone; see shared_torso": "share_features_extractor",
+        "episode/return is the mean since the last log point; see log_interval": "stats_window_size",
+        "targets follow in every gradient step; see target_rate": (
+            "target_update_interval target_update_period"
+        ),
+        "a rollout has steps, not episodes; see rollout_length": "collect_episodes_per_iteration",
+        "advantages are always GAE; see gae_lambda": "use_gae use_td_lambda_return",
+        "see adam_epsilon and sgd_momentum": "optimizer_kwargs",
         "see env_backend": "vec_env vec_env_cls",
         "see log_interval": "verbose",
         "for targets of critics see target_rate; for advantages see gae_lambda": "tau",
@@ -154,7 +178,8 @@ def hint(name: str, known: Collection[str], spelling: Callable[[str], str]) -> s
     key = name.lower().replace("-", "_")
     ours = PEER_NAMES.get(key, key)
     if key in PEER_NAMES and ours in known:
-        return f"; did you mean {spelling(ours)}?"
+        other = f", or {spelling(_IN_SAC[key])} for SAC" if key in _IN_SAC else ""
+        return f"; did you mean {spelling(ours)}{other}?"
     if key in _ADVICE:
         return f"; {_ADVICE[key]}"
     if ours in _TRAIN_ARGUMENTS and ours not in known and "env" in known:

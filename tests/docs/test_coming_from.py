@@ -65,7 +65,15 @@ def test_values_and_hints_are_those_of_config_and_preset(row):
     if preset and (here or their_default):
         assert is_shown(here or their_default, getattr(load_config(preset), setting))
     if theirs and theirs not in Config.model_fields:
-        assert hint(theirs, Config.model_fields, str) == f"; did you mean {setting}?"
+        assert re.match(rf"; did you mean {setting}[?,]", hint(theirs, Config.model_fields, str))
+
+
+@pytest.mark.parametrize("row", [row for row in presets() if not row[2]], ids=lambda row: row[0])
+def test_values_without_a_preset_can_be_set(row):
+    setting, _, _, cell = row
+    default, here = CELL.fullmatch(cell).group("default", "here")
+    name, _, value = (here or default).strip("`").rpartition(": ")
+    load_config("default", **{name or setting: value.lower()})
 
 
 def test_every_library_has_a_column():

@@ -16,7 +16,8 @@ KNOWN = {**TrainOptions.model_fields, **Config.model_fields}
 def test_names_of_other_libraries_are_answered_with_settings():
     for name, meant in PEER_NAMES.items():
         assert name not in KNOWN and meant in KNOWN
-        assert hint(name, KNOWN, str) == f"; did you mean {meant}?"
+        in_sac = f", or {peer_names._IN_SAC[name]} for SAC" if name in peer_names._IN_SAC else ""
+        assert hint(name, KNOWN, str) == f"; did you mean {meant}{in_sac}?"
     assert hint("total-timesteps", KNOWN, "--{}".format) == "; did you mean --steps?"
 
 
@@ -84,6 +85,9 @@ def test_arguments_of_train_that_do_not_exist(name, ending):
         ("tensorboard_log", "logdir is an argument of agents.train(...) and of the command, not a setting"),
         ("logdir", "logdir is an argument of agents.train(...) and of the command, not a setting"),
         ("n_envs", "did you mean 'num_envs'?"),
+        ("n_steps", "did you mean 'rollout_length', or 'n_step' for SAC?"),
+        ("lstm_size", "did you mean 'recurrent_units'?"),
+        ("target_update_period", "targets follow in every gradient step; see target_rate"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_exist(name, ending):
