@@ -1,1 +1,1 @@
-"""Trained policies outside of training: loaded in Python, and exported to other formats."""
+"""Trained policies outside of training: loaded in Python, exported to other formats, and filmed."""

@@ -14,7 +14,7 @@ class Step(NamedTuple):
 
     Attributes:
       observ: Structure [B, ...], the next observations: where an episode ended, the first one of
-        the next episode. In `Algorithm.experience` the observations that the step started from.
+        the next episode. In `Actor.experience` the observations that the step started from.
       reward: float32 [B].
       terminated: bool [B], whether the episode ended in a terminal state.
       truncated: bool [B], whether the episode was cut, as by a time limit.
@@ -24,7 +24,7 @@ class Step(NamedTuple):
       restarted: bool [B], whether the step has no outcome, because the environment failed and was
         restarted: its episode is truncated, `final_observ` is the observation that the step started
         from, and the reward is 0. () where environments are not restarted.
-      action: Structure [B, ...], as the environments take it; only in `Algorithm.experience`.
+      action: Structure [B, ...], as the environments take it; only in `Actor.experience`.
     """
 
     observ: NestedTensor

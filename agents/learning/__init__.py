@@ -1,4 +1,4 @@
-"""Returns, normalizers, optimizers and schedules of any algorithm."""
+"""Parts of algorithms: returns, normalizers, optimizers, schedules, replay, reductions."""
 
 from agents.keras_settings import check_keras
 

@@ -126,10 +126,10 @@ def explained_variance(
     """1 - Var(target - value) / Var(target): 1 for a perfect critic, 0 for a constant one.
 
     Args:
-      value: float [T, B].
-      target: float [T, B], the value targets.
+      value: float [...].
+      target: float [...], the value targets.
       reducer: Combines the rollouts of several learners.
-      valid: bool [T, B], the steps to consider, if not all.
+      valid: bool [...], the steps to consider, if not all.
 
     Returns:
       float []; 0 where targets do not vary.

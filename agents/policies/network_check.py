@@ -89,7 +89,7 @@ def _problem_of_gradients(
                 "create it with self.add_weight, in the build method of a layer"
             )
     if model.losses:
-        return "its layers have losses, such as regularizers, which PPO's loss does not contain"
+        return "its layers have losses, such as regularizers, which the algorithm's loss does not contain"
     return ""
 
 

@@ -82,8 +82,8 @@ class Policy:
           states: Recurrent state, see `zero_states`; by default that of first steps.
 
         Returns:
-          The samples (shaped as `agents.distributions` say), the actions that environments take,
-          and the next recurrent state.
+          The samples (see `Distribution.sample`), the actions that environments take, and the next
+          recurrent state.
         """
         leaf = tf.nest.flatten(observ)[0]
         num_envs = tf.shape(leaf)[0] if leaf.shape[0] is None else leaf.shape[0]

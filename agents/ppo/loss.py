@@ -73,7 +73,7 @@ class Loss:
         """Computes the loss of a minibatch.
 
         Args:
-          minibatch: M elements, with advantages of `advantages`.
+          minibatch: M elements; their `advantage` is a row of the result of `advantages`.
           progress: Fraction of the training that is over, float32 [].
 
         Returns:

@@ -148,7 +148,7 @@ class Update:
         """Computes the gradients of one learner's loss.
 
         Args:
-          minibatch: M elements, with advantages of the loss.
+          minibatch: M elements; their `advantage` is a row of the result of `Loss.advantages`.
           progress: Fraction of the training that is over, float32 [].
 
         Returns:

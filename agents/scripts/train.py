@@ -176,8 +176,9 @@ def train(
         trains the run, it can't be resumed with these settings, or the tracker can't be started;
         Keras does not run on TensorFlow.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
+      InvalidActionError: An action is not in the action space.
       LearnerLostError: Another learner has failed or does not answer.
-      NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      NonFiniteError: An observation, action, reward, loss, gradient or weight was NaN or infinite.
       RunLostError: The run's folder was moved, deleted or replaced.
       ValueError: Both `run` and `logdir` are given.
       TypeError: `config` is something else, such as the name of a preset; or an argument is

@@ -45,7 +45,7 @@ ONE_LEARNER = frozenset({"sac"})
 # Algorithms whose actions are Boxes with finite bounds.
 BOUNDED_ACTIONS = frozenset({"sac"})
 
-# Settings that only one of them reads; algorithms of users read any.
+# Settings that some of them do not read, by the algorithms that do; algorithms of users read any.
 ALGORITHM_SETTINGS = {
     "ppo": frozenset(
         {
@@ -558,7 +558,8 @@ class Config(BaseModel):
         "gaussian",
         description="Distribution of continuous actions: gaussian, squashed_gaussian, beta, or "
         "my_module:my_function. squashed_gaussian and beta respect bounds without "
-        "clipping. agents.distributions has the interface of your own function.",
+        "clipping. Your own function returns a ParametricDistribution, see "
+        "agents.distributions.parametric_distribution.",
     )
     scale_actions: Literal["auto", "always", "never"] = Field(
         "auto",
@@ -700,9 +701,7 @@ class Config(BaseModel):
         """The settings that only other algorithms read."""
         if self.algorithm not in ALGORITHM_SETTINGS:
             return frozenset()
-        return frozenset().union(
-            *(names for name, names in ALGORITHM_SETTINGS.items() if name != self.algorithm)
-        )
+        return frozenset().union(*ALGORITHM_SETTINGS.values()) - ALGORITHM_SETTINGS[self.algorithm]
 
     def settings(self, mode: Literal["json", "python"] = "json") -> dict[str, PlainData]:
         """The settings by name, without settings that only other algorithms read."""
@@ -739,7 +738,7 @@ def _check_sac(config: Config) -> None:
 
 
 def _check_sizes(config: Config) -> None:
-    if config.algorithm == "sac":
+    if "minibatch_size" in config.foreign_settings():
         return
     total = config.num_envs * config.rollout_length
     if total % config.minibatch_size:  # The update has static shapes.

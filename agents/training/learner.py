@@ -141,6 +141,7 @@ class Learner:
 
         Raises:
           EnvironmentFailure: An environment failed.
+          InvalidActionError: An action is not in the action space.
           LearnerLostError: Another learner has failed or does not answer.
           NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite, and
             the configuration does not say to skip such updates.

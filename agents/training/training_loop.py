@@ -66,8 +66,9 @@ def training_loop(
       UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
         environment's spaces.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
+      InvalidActionError: An action is not in the action space.
       LearnerLostError: Another learner has failed or does not answer.
-      NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      NonFiniteError: An observation, action, reward, loss, gradient or weight was NaN or infinite.
       RunLostError: The run's folder was moved, deleted or replaced.
     """
     with stop_signals.interruptible():
@@ -255,8 +256,8 @@ class FinalCheckpoint:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KeyboardInterrupt):
             stop_signals.take()
-        elif not isinstance(error, GeneratorExit):  # The caller has left the loop.
-            return
+        elif not isinstance(error, GeneratorExit):
+            return  # The training ended or failed. A caller that leaves the loop is a GeneratorExit.
         self._checkpoints.check_in_place()
         self._learner.undo_rollout()
         if self._learner.step != self.saved_step:
@@ -273,8 +274,9 @@ def follow(config: Config, train_envs: VectorEnv | InGraphEnv, reducer: Reducer)
 
     Raises:
       EnvironmentFailure: An environment, or the process that hosts it, failed.
+      InvalidActionError: An action is not in the action space.
       LearnerLostError: Another learner has failed or does not answer.
-      NonFiniteError: An observation, action, reward or loss was NaN or infinite.
+      NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite.
       StopRequested: The chief was asked to stop.
     """
     learner = Learner(train_envs, None, find_algorithm(config.algorithm), config, reducer)

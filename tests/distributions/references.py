@@ -1,4 +1,14 @@
-"""The distributions of SciPy that ours are compared with, in float64, from the same parameters."""
+"""The distributions of SciPy that ours are compared with, in float64, from the same parameters.
+
+A reference takes an action space and the parameters, [N, size] each, [size] if independent. Its
+methods are:
+
+log_prob(sample)  log-densities [N] of samples of ours, [N, A] or [N]
+entropy()         entropies [N] in nats
+kl(other)         KL(self || other) [N] in nats, for a reference of the same class
+statistics()      by name some of the statistics of ours, [N, *]
+p_values(sample)  of the hypotheses that samples [S, A] or [S] are from the first of N = 1
+"""
 
 import itertools
 

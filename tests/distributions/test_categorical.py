@@ -9,11 +9,11 @@ from agents.distributions.categorical import (
     ParametricCategorical,
     ParametricMultiCategorical,
 )
-from tests.distributions.cases import CASES, noise_of, random_mask, random_parameters
+from tests.distributions.cases import each_of, noise_of, random_mask, random_parameters
 from tests.distributions.references import Categories
 
 
-@pytest.mark.parametrize("case", [CASES["categorical"], CASES["multi-categorical"]])
+@each_of("categorical", "multi-categorical")
 @pytest.mark.parametrize("dtype", [tf.bool, tf.int8])
 def test_masked_categories_have_zero_probability_and_no_gradients(case, dtype):
     parametric, generator = case.make(), np.random.default_rng(0)

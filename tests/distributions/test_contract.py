@@ -92,6 +92,20 @@ def test_compiled_results_equal_eager_ones(case):
 
 
 @every_case
+def test_extreme_distributions_do_not_diverge_from_themselves(case):
+    """Their densities are narrow, or highest at a bound, where quadrature is most wrong."""
+    parametric, generator = case.make(), np.random.default_rng(0)
+    extreme = 1000.0 if case.scale >= 30 else 30.0  # exp(1000) is infinite.
+    parameters = [
+        tf.clip_by_value(one, -extreme, extreme)
+        for one in random_parameters(parametric, [100], generator, extreme)
+    ]
+    mask = random_mask(parametric, [100], generator)
+    distribution, same = (parametric.distribution(parameters, mask) for _ in range(2))
+    np.testing.assert_allclose(distribution.kl(same), 0, atol=1e-6)
+
+
+@every_case
 def test_a_mask_is_applied_or_rejected(case):
     parametric = case.make()
     parameters = [tf.zeros([2, parameter.size]) for parameter in parametric.parameters]

@@ -8,6 +8,7 @@ from agents.distributions.factory import make_action_distribution, scaled_dimens
 from agents.distributions.gaussian import ParametricGaussian
 from agents.distributions.joint import ParametricJoint
 from agents.errors import UnsupportedSpaceError, UsageError
+from agents.settings.config import POLICIES
 from agents.settings.config_file import load_config
 from tests.distributions.cases import BOX
 
@@ -47,7 +48,7 @@ def test_bounded_policies_need_bounds(policy):
             make_action_distribution(space, load_config("default"))
 
 
-@pytest.mark.parametrize("policy", ["squashed_gaussian", "beta", "my_module:my_function"])
+@pytest.mark.parametrize("policy", [*POLICIES[1:], "my_module:my_function"])
 def test_policies_of_boxes_are_refused_without_a_box(policy):
     discrete = spaces.Discrete(2)
     for space in (discrete, spaces.Tuple((spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(2)))):

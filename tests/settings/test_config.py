@@ -25,6 +25,11 @@ def test_every_setting_is_described_and_bounded():
         load_config(preset, **{name: field.default})
 
 
+def test_several_algorithms_may_read_a_setting(monkeypatch):
+    monkeypatch.setitem(ALGORITHM_SETTINGS, "another", frozenset({"batch_size", "epochs"}))
+    assert load_config("sac", batch_size=3).foreign_settings() == ALGORITHM_SETTINGS["ppo"]
+
+
 def test_is_immutable():
     with pytest.raises(pydantic.ValidationError):
         load_config().seed = 3
