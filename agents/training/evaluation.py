@@ -110,6 +110,7 @@ class Evaluation:
 
         Raises:
           EnvironmentFailure: An environment failed.
+          InvalidActionError: An action is not in the action space.
           NonFiniteError: A weight of the policy, an observation or a reward is NaN or infinite.
           StopRequested: A signal asked this process to stop.
         """

@@ -257,7 +257,7 @@ class FinalCheckpoint:
         if isinstance(error, KeyboardInterrupt):
             stop_signals.take()
         elif not isinstance(error, GeneratorExit):
-            return  # The training ended or failed. A caller that leaves the loop is a GeneratorExit.
+            return  # The training ended or failed. A caller that leaves the loop raises GeneratorExit.
         self._checkpoints.check_in_place()
         self._learner.undo_rollout()
         if self._learner.step != self.saved_step:
