@@ -244,8 +244,8 @@ def _space_of(config: Config) -> str:
     """Returns the name of the search space of the settings' algorithm."""
     if config.algorithm not in ALGORITHMS:
         raise UsageError(
-            f"--space: algorithm {config.algorithm} has no search space; name a YAML file\n"
-            "expected settings with their values, such as learning_rate: {low: 1e-5, high: 1e-2, log: true}"
+            f"--space: algorithm {config.algorithm} has no search space of its own\n"
+            f"expected {', '.join(ALGORITHMS)}, or the path of a YAML file"
         )
     return config.algorithm
 
