@@ -188,7 +188,8 @@ WRONG_ARGUMENTS = [
     (["--learning-rate=0.1", "--rollout-length=25", "--minibatch-size=50", "--epochs=1", "--layers=4"],
      "no setting is left to vary"),
     (["--env=Pendulumm-v1", "--env-backend=inline"], "Pendulumm"),
-    (["--config=sac", "--space=ppo", "--learning-starts=0"], "--space: algorithm sac does not read clip_ratio, entropy_coef, "),
+    (["--config=sac", "--space=ppo", "--learning-starts=0"],
+     "--space: algorithm sac does not read clip_ratio, entropy_coef, "),
     (["--timestamp=2026"], "no such sweep in .*; there are no sweeps"),
 ]  # fmt: skip
 
