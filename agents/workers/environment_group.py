@@ -272,6 +272,7 @@ class EnvironmentGroup:
             _check_depth(depth)
             self._write(rows.observ, env, observ)
             self._check.check_bounds(rows.observ, env)
+            copied: Info = own_copy(info)
         except BaseException as error:
             _check_depth(depth)
             raise self._as_environment_error(env, "reset", error) from error
@@ -279,7 +280,6 @@ class EnvironmentGroup:
         for numbers in rows.info.values():
             numbers[env] = np.nan
         rows.terminated[env] = rows.truncated[env] = False
-        copied: Info = own_copy(info)
         return copied
 
     def _end_episode(self, env: int, final_observ: NestedArray) -> tuple[NestedArray, Info]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import cloudpickle
 
+from agents import stop_signals
 from agents.environments.registered_specs import dump_registrations
 from agents.errors import (
     EnvironmentFailure,
@@ -285,7 +286,9 @@ class WorkerHost:
                 return content
             records, parts = content if status == worker.EXCEPTION else ([], content)
             pickled = [pickle.loads(part) for part in parts]
-        except Exception as failure:
+        except BaseException as failure:
+            if stop_signals.is_interrupt(failure):
+                raise
             raise self._as_environment_error(MessageError(failure)) from None
         errors = [
             raised_error(summary, text, row, name, self.pid, self._steps)
@@ -309,7 +312,9 @@ class WorkerHost:
         for key, data in pickled.items():
             try:
                 info[key] = pickle.loads(data)
-            except Exception as failure:
+            except BaseException as failure:
+                if stop_signals.is_interrupt(failure):
+                    raise
                 message, text = describe_exception(failure)
                 summary = f"An environment's info '{key}' can't be received: {message}"
                 record = summary, text, row, type(failure).__name__

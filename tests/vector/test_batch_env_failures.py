@@ -174,6 +174,39 @@ def test_exceptions_of_any_kind_are_errors_of_the_environment(host, error):
         errors_of("(reset|step)", lambda: batch.reset(seed=[5, 6]))
 
 
+class Telling(CommandedEnv):
+    """Resets with an info that exits where it is copied or unpickled."""
+
+    class Exiting:
+        def __init__(self, copies):
+            self.copies = copies
+
+        def __deepcopy__(self, memo):
+            return self if self.copies else sys.exit("own")
+
+        def __setstate__(self, state):
+            sys.exit("own")
+
+    def __init__(self, copies):
+        super().__init__()
+        self.copies = copies
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"tell": Telling.Exiting(self.copies)}
+
+
+@pytest.mark.parametrize(
+    ("copies", "hybrid", "match"),
+    [(False, True, "reset raised"), (False, False, "reset raised"), (True, False, "'tell' can't be received:")],
+)  # fmt: skip
+def test_infos_that_exit_are_errors_of_the_environment(copies, hybrid, match):
+    makers = [functools.partial(Telling, copies)] * 2
+    with contextlib.closing(make_batch_env(makers, 1, inline_share=hybrid)) as batch:
+        with pytest.raises(EnvironmentRaisedError, match=f"{match} SystemExit: own") as caught:
+            batch.reset()
+        assert (caught.value.env_index, len(caught.value.others)) == (0, 1)
+
+
 def interrupted_steps(start):
     """Steps a batch of this process that is interrupted by what `start` starts in its second step."""
 
