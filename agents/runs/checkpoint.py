@@ -51,7 +51,8 @@ class Checkpoints:
           folder: The folder of checkpoints, in an existing folder.
           variables: All variables of the run, by name.
           record: Settings and spaces in the checkpoints, see `newest_record`.
-          check_in_place: Called before each save, see `RunDirectory.check_in_place`.
+          check_in_place: Called before each save and after a failure, see
+            `RunDirectory.check_in_place`.
           replay: Saved in files of its own, but not with the best checkpoint.
         """
         self._folder, self._variables, self._record = folder, variables, dict(record or {})
@@ -89,6 +90,7 @@ class Checkpoints:
                     record = {**record, "replay": self._replay.save()}
                 write(self._folder, step, arrays, best, record)
             except OSError as error:
+                self.check_in_place()  # The folder may have been moved meanwhile.
                 warnings.warn(
                     f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
                     f"({error.strerror or error}); training continues, and tries again at the next checkpoint",

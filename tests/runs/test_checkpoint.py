@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from agents.errors import NonFiniteError, UsageError
+from agents.errors import NonFiniteError, RunLostError, UsageError
 from agents.runs.checkpoint import Checkpoints
 from tests.fingerprint import fingerprint
 
@@ -110,6 +110,18 @@ def test_all_types_and_names_are_loaded_as_they_were_saved(tmp_path):
     Checkpoints(tmp_path, saved).save(7)
     assert Checkpoints(tmp_path, loaded).load()
     assert fingerprint(loaded) == fingerprint(saved)
+
+
+def test_a_folder_that_is_moved_during_a_save_is_not_taken_for_a_full_disk(tmp_path):
+    def check_in_place():
+        if not (tmp_path / "run").exists():
+            raise RunLostError(tmp_path / "run", None)
+        (tmp_path / "run").rmdir()
+
+    (tmp_path / "run").mkdir()
+    folder = tmp_path / "run" / "checkpoints"
+    with pytest.raises(RunLostError):
+        Checkpoints(folder, make_variables(), check_in_place=check_in_place).save(100)
 
 
 def test_a_full_disk_loses_nothing_but_that_checkpoint(small_disk):
