@@ -18,7 +18,6 @@ import time
 import warnings
 from pathlib import Path
 
-from agents.paths import absolute_path
 from agents.regular_files import UNFINISHED, write_atomically
 
 VARIABLE = "AGENTS_COMPILATION_CACHE"
@@ -33,6 +32,12 @@ GRACE_SECONDS = 600  # As long, another process may be writing an unfinished pro
 MEMORY = "ram://agents/xla"
 
 _FLAGS = "TF_XLA_FLAGS"
+
+# Environments may change the working directory before TensorFlow starts.
+try:
+    _STARTED_IN = Path.cwd()
+except FileNotFoundError:  # It was deleted.
+    _STARTED_IN = Path()
 
 
 class CompilationCache:
@@ -157,12 +162,12 @@ def find_cache(threads: int) -> CompilationCache | None:
         return None
     try:
         if given:
-            root = absolute_path(given)
+            root = _STARTED_IN / os.path.expanduser(given)
         else:
             caches, home = os.environ.get("XDG_CACHE_HOME"), Path.home()
             if not caches and home.stat().st_uid != os.geteuid():
                 return None  # Another user's, as with `sudo`.
-            root = Path(caches or home / ".cache", "agents", "xla")
+            root = _STARTED_IN / (caches or home / ".cache") / "agents" / "xla"
         return CompilationCache(root / _key(threads, flags))
     except (OSError, RuntimeError) as error:  # Without a home, or a disk, everything is compiled.
         if given:

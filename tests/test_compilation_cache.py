@@ -208,6 +208,17 @@ def test_no_cache_is_kept_where_it_should_not_be(tmp_path, monkeypatch):
     assert not (tmp_path / "own").exists()
 
 
+@pytest.mark.parametrize("variable", [VARIABLE, "XDG_CACHE_HOME"])
+def test_a_relative_folder_lies_where_the_process_started(variable, tmp_path, monkeypatch):
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv(variable, "cache")
+    monkeypatch.setattr(compilation_cache, "_STARTED_IN", tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").rmdir()
+    assert find_cache(1).folder.is_relative_to(tmp_path / "cache")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs to give folders away")
 def test_another_users_home_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.delenv(VARIABLE)
