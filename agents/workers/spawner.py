@@ -357,6 +357,12 @@ def _advice(number: int | None) -> str | None:
             f"This user may run {shown} processes and threads (`ulimit -u`), a container may allow "
             "less.\nRaise the limit, or use fewer worker processes."
         )
+    if number == errno.EFBIG:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        return (
+            f"This process may write {limit} bytes to a file (`ulimit -f`), and environments share "
+            "memory as a file.\nRaise the limit."
+        )
     if number == errno.ENOMEM:
         return "There is not enough memory for it.\nUse fewer worker processes."
     return None

@@ -13,6 +13,7 @@ from agents.workers.spawner import explaining_limits
         (errno.EMFILE, r"may open \d+ files \(`ulimit -n`\)"),
         (errno.ENFILE, r"may open \d+ files \(`ulimit -n`\)"),
         (errno.EAGAIN, r"may run .* processes and threads \(`ulimit -u`\)"),
+        (errno.EFBIG, r"may write .* bytes to a file \(`ulimit -f`\)"),
         (errno.ENOMEM, "not enough memory"),
     ],
 )
