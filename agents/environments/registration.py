@@ -25,7 +25,12 @@ from agents.environments.rendering import check_rendering
 from agents.environments.wrappers import ActionRepeat, RebuildOnSeed, ResetOptions
 from agents.environments.wrappers.action_mask import with_action_mask
 from agents.errors import UsageError
-from agents.settings.entry_points import call, import_module, load_function
+from agents.settings.entry_points import (
+    call,
+    check_env_function,
+    import_module,
+    load_function,
+)
 from agents.settings.env_function import EnvFunction, is_registered
 from agents.suggestion import did_you_mean
 from agents.types import Env
@@ -66,6 +71,7 @@ def find_spec(env: str) -> EnvSpec:
     if module or name != env:
         function = getattr(import_module(module, f"env '{env}'"), name, None)
         if callable(function) and not is_registered(name):
+            check_env_function(function, env)
             return _spec_of_function(function, env)
     for family in FAMILIES:
         if family.registers(name):

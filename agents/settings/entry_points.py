@@ -45,7 +45,7 @@ def import_module(module: str, place: str) -> ModuleType:
       UsageError: It was not found, is refused, or its import failed. The message has at most three
         lines.
     """
-    named_by_run = any(isinstance(finder, _RefusingFinder) for finder in sys.meta_path)
+    named_by_run = _is_named_by_run()
     is_hidden = named_by_run and not current_folder.is_named(module)
     try:
         with current_folder.hidden(is_hidden):
@@ -101,6 +101,33 @@ def load_function(name: str, setting: str) -> Callable[..., Any]:
     return function
 
 
+def check_env_function(function: Callable[..., Any], env: str) -> None:
+    """Checks that a function that a run names makes environments: the run also has its arguments.
+
+    `subprocess:run` would execute any command. Accepted are functions of modules that have
+    Gymnasium or an environment among their names, and of modules that the user has named.
+
+    Raises:
+      UsageError: It is another function.
+    """
+    module = env.rpartition(":")[0]
+    if not _is_named_by_run():
+        current_folder.remember(module)
+        return
+    import gymnasium
+
+    home = sys.modules.get(getattr(function, "__module__", None) or "")
+    makes_environments = any(
+        item is gymnasium or (isinstance(item, type) and issubclass(item, gymnasium.Env))
+        for item in (vars(home).values() if home else ())
+    )
+    if not makes_environments and not current_folder.is_named(module):
+        raise UsageError(
+            f"env '{env}': only the run names this function, and its module has no environments\n"
+            f"if you trust the run, name it first: agents check {env}"
+        )
+
+
 def check_entry_points(config: Config) -> None:
     """Imports the modules that settings name, before anything is started.
 
@@ -139,6 +166,11 @@ def name_modules(settings: Mapping[str, object]) -> None:
     for setting in MODULES:
         for name in re.findall(r"([\w.]+):", str(settings.get(setting, ""))):
             current_folder.remember(name)
+
+
+def _is_named_by_run() -> bool:
+    """Returns whether a run names the modules that are imported, see `refusing_modules_in`."""
+    return any(isinstance(finder, _RefusingFinder) for finder in sys.meta_path)
 
 
 def _import(module: str, searches: bool) -> ModuleType:

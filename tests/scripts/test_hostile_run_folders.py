@@ -16,6 +16,7 @@ from gymnasium import spaces
 import agents
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import load_policy
+from agents.environments.registration import find_spec
 from agents.errors import UsageError
 from agents.runs.checkpoint_files import write
 from agents.runs.run_directory import RunDirectory
@@ -165,6 +166,8 @@ def attack(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(current_folder, "_folder", "")
     monkeypatch.setattr(current_folder, "_is_searched", False)
+    monkeypatch.setenv(current_folder.NAMED, "")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return Attack(tmp_path, monkeypatch)
 
 
@@ -248,7 +251,52 @@ def test_the_command_in_the_folder_of_the_run_refuses(attack):
     assert not attack.marker.exists()
 
 
+@pytest.mark.parametrize(
+    "env, env_kwargs",
+    [
+        ("subprocess:check_output", {"args": "touch MARKER", "shell": True}),
+        ("os:system", {"command": "touch MARKER"}),
+        ("builtins:open", {"file": "MARKER", "mode": "w"}),
+        ("pathlib:Path", {}),
+        ("functools:partial", {}),
+    ],
+)
+def test_functions_that_make_no_environments_are_not_called(attack, env, env_kwargs):
+    kwargs = {
+        name: value.replace("MARKER", str(attack.marker)) if isinstance(value, str) else value
+        for name, value in env_kwargs.items()
+    }
+    run = RunDirectory(attack.run)
+    run.prepare(load_config("default", env=env, env_kwargs=kwargs, num_envs=1, eval_episodes=1))
+    with pytest.raises(UsageError, match="only the run names this function"):
+        next(train(run.load_config(), run))
+    assert not attack.marker.exists()
+
+
 # What is not refused.
+
+
+def lazy(attack, name):
+    """A module that imports Gymnasium when it makes an environment."""
+    attack.write(
+        attack.project / f"{name}.py",
+        "def make():\n    import gymnasium\n    return gymnasium.make('CartPole-v1')\n",
+    )
+    return name
+
+
+def test_a_function_that_makes_environments_is_known_by_its_module_or_by_the_users_word(attack):
+    attack.search(attack.project)
+    names = [f"{attack.name}_{end}" for end in ("eager", "known", "unknown")]
+    eager, known, unknown = (f"{lazy(attack, name)}:make" for name in names)
+    path = attack.project / f"{names[0]}.py"
+    path.write_text(f"import gymnasium\n{path.read_text()}")
+    find_spec(known)  # As in `agents check my_module:make`.
+    with refusing_modules_in(attack.run, attack.logdir):
+        find_spec(eager)
+        find_spec(known)
+        with pytest.raises(UsageError, match=f"agents check {unknown}"):
+            find_spec(unknown)
 
 
 def test_modules_that_the_user_has_named_in_this_folder_are_imported(attack, monkeypatch):
