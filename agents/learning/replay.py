@@ -240,7 +240,8 @@ class Replay:
         """Writes what `read` returned; the last row is the current one from then on."""
         indices = tf.stack(self._rows(start, stop), axis=-1)  # [N, 2]
         for name, array in self._arrays.items():
-            array.scatter_nd_update(indices, arrays[name])
+            numbers = arrays[name].reshape(-1).view(array.dtype.as_numpy_dtype)
+            array.scatter_nd_update(indices, numbers.reshape([len(indices), *array.shape[2:]]))
         self._written.assign(stop - 1)
 
     def _rows(self, start: np.ndarray, stop: np.ndarray) -> Rows:

@@ -22,7 +22,7 @@ from agents.runs.checkpoint_files import (
     read_record,
     write,
 )
-from agents.runs.replay_files import ReplayFiles, SavedReplay
+from agents.runs.replay_files import ReplayFiles, SavedReplay, entries_of
 from agents.types import PlainData
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ class Checkpoints:
             if self._replay and not best:
                 kept = [file for file in find_files(self._folder) if not file.is_best][:KEPT]
                 records = (read_record(file) for file in kept)
-                self._replay.remove_others([one for record in records for one in _entries(record)])
+                self._replay.remove_others(
+                    [one for record in records for one in entries_of(record)]
+                )
         return True
 
     def load(self, required: bool = False) -> bool:
@@ -121,7 +123,7 @@ class Checkpoints:
         if found:
             _assign(*found, self._variables, are_all=True)
             if self._replay:
-                self._replay.load(_entries(read_record(found[0])))
+                self._replay.load(entries_of(read_record(found[0])))
         elif required or find_files(self._folder):
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
@@ -132,15 +134,10 @@ class Checkpoints:
     def _check_replay(self, file: CheckpointFile) -> None:
         """Raises DamagedError if the files of a checkpoint's replay are not as they were written."""
         if self._replay:
-            entries = _entries(read_record(file))
+            entries = entries_of(read_record(file))
             if not entries:
                 raise DamagedError("it has no replay")
             self._replay.check(entries)
-
-
-def _entries(record: Mapping[str, PlainData]) -> list[Mapping[str, PlainData]]:
-    """Returns what a checkpoint records of the replay's files."""
-    return list(record.get("replay", []))
 
 
 def restore(path: Path, variables: dict[str, tf.Variable]) -> None:

@@ -39,7 +39,7 @@ _MAX_HEADER_BYTES = 20_000  # Of an array.
 _MAX_LIST_BYTES = 2**20  # Of an archive's list of members, which have a hundred bytes each.
 _MAX_RECORD_BYTES = 2**25
 _STEP, _RECORD = "@step.npy", "@run.json"  # Names of variables are quoted and have no @.
-_DIGEST_BYTES = 64  # In hexadecimal, which looks like no part of an archive.
+DIGEST_BYTES = 64  # In hexadecimal, which looks like no part of an archive.
 
 
 class DamagedError(Exception):
@@ -165,14 +165,14 @@ def encode(
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name), data)  # Without the time of day.
-        archive.comment = bytes(_DIGEST_BYTES)
-    data = file.getvalue()[:-_DIGEST_BYTES]
+        archive.comment = bytes(DIGEST_BYTES)
+    data = file.getvalue()[:-DIGEST_BYTES]
     return data + hashlib.sha256(data).hexdigest().encode()
 
 
 def digest_of(data: bytes) -> str:
     """Returns the checksum at the end of a file's content, see `encode`."""
-    return data[-_DIGEST_BYTES:].decode()
+    return data[-DIGEST_BYTES:].decode()
 
 
 def _npy(array: np.ndarray) -> bytes:
@@ -266,9 +266,9 @@ def _opened(file: CheckpointFile) -> _Reader:
 
 def _check_digest(file: _Reader) -> None:
     """Compares the last bytes of a file with the SHA-256 of all before."""
-    left = os.fstat(file.fileno()).st_size - _DIGEST_BYTES
+    left = os.fstat(file.fileno()).st_size - DIGEST_BYTES
     if not 0 < left < MAX_BYTES:
-        raise DamagedError(f"it has {left + _DIGEST_BYTES:,} bytes")
+        raise DamagedError(f"it has {left + DIGEST_BYTES:,} bytes")
     file.seek(left)
     expected = file.read()
     digest = hashlib.sha256()

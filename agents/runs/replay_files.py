@@ -10,7 +10,14 @@ from typing import Protocol
 import numpy as np
 
 from agents.regular_files import write_atomically
-from agents.runs.checkpoint_files import CheckpointFile, DamagedError, digest_of, encode, read
+from agents.runs.checkpoint_files import (
+    DIGEST_BYTES,
+    CheckpointFile,
+    DamagedError,
+    digest_of,
+    encode,
+    read,
+)
 from agents.types import PlainData
 
 FOLDER = "replay"  # In the folder of checkpoints.
@@ -87,22 +94,20 @@ class ReplayFiles:
         """Checks that the files that a checkpoint names are as they were written.
 
         Raises:
-          DamagedError: One is not, or is missing; the message names it.
+          DamagedError: One is not, is missing, or does not fit the replay; the message names it.
+          UsageError: One is a link, pipe, device or folder.
         """
         for entry in entries:
-            self._read(entry, {})
+            self._read(entry)
 
     def load(self, entries: Sequence[Mapping[str, PlainData]]) -> None:
         """Loads the rows of checked files into the replay.
 
         Raises:
-          DamagedError: A file does not fit the replay, or has changed since.
+          DamagedError: A file has changed since.
         """
         for entry in entries:
-            start, stop = (np.array(entry[name]) for name in ("start", "stop"))
-            num_rows = int((stop - start).sum())
-            sizes = {name: num_rows * size for name, size in self._replay.row_bytes.items()}
-            self._replay.write(start, stop, self._read(entry, sizes))
+            self._replay.write(*self._read(entry))
         self._entries = [dict(entry) for entry in entries]
 
     def remove_others(self, kept: Sequence[Mapping[str, PlainData]]) -> None:
@@ -113,17 +118,41 @@ class ReplayFiles:
                 path.unlink(missing_ok=True)
 
     def _read(
-        self, entry: Mapping[str, PlainData], sizes: Mapping[str, int]
-    ) -> dict[str, np.ndarray]:
+        self, entry: Mapping[str, PlainData]
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Returns the arguments of `SavedReplay.write` for a file."""
         file = CheckpointFile(self._folder, sum(entry["stop"]), False)
         try:
+            start, stop = (np.array(entry[name], np.int64) for name in ("start", "stop"))  # [B]
+            counts = stop - start if len(start) == len(stop) else np.array(-1)
+            if (
+                counts.shape != self._replay.written().shape
+                or not ((counts >= 0) & (counts <= self._replay.num_rows)).all()
+            ):
+                raise DamagedError("its rows are not those of the replay")
+            sizes = {name: int(counts.sum()) * n for name, n in self._replay.row_bytes.items()}
             content = read(file, sizes)
             with file.path.open("rb") as opened:
-                opened.seek(-len(str(entry["digest"])), os.SEEK_END)
+                opened.seek(-DIGEST_BYTES, os.SEEK_END)
                 if opened.read().decode() != entry["digest"]:
                     raise DamagedError("it is of another run")
-            if set(sizes) - set(content.arrays):
+            if {name: array.nbytes for name, array in content.arrays.items()} != sizes:
                 raise DamagedError("it does not fit the configuration")
         except (DamagedError, OSError) as error:
             raise DamagedError(f"{FOLDER}/{file.path.name}: {error}") from None
-        return content.arrays
+        return start, stop, content.arrays
+
+
+def entries_of(record: Mapping[str, PlainData]) -> list[Mapping[str, PlainData]]:
+    """Returns what a checkpoint records of the replay's files; nothing if that is no such list."""
+    entries = record.get("replay")
+    if isinstance(entries, list) and all(map(_is_entry, entries)):
+        return entries
+    return []
+
+
+def _is_entry(value: PlainData) -> bool:
+    match value:
+        case {"start": list(start), "stop": list(stop), "digest": str()}:
+            return all(type(row) is int and 0 <= row < 2**62 for row in (*start, *stop))
+    return False

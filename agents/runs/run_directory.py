@@ -34,6 +34,7 @@ from agents.runs.checkpoint_files import (
     read,
 )
 from agents.runs.metrics_file import read_metrics
+from agents.runs.replay_files import FOLDER as REPLAY
 from agents.settings.config import Config
 from agents.settings.config_file import has_right_checksum, load_config, save_config
 from agents.settings.entry_points import MODULES
@@ -416,7 +417,8 @@ class RunDirectory:
     def _folders(self) -> tuple[Path, ...]:
         """Returns the folders inside of the run's, outer ones first."""
         events = self.train_events, self.eval_events
-        return self.checkpoints, self.checkpoints / BEST, *events, self.videos
+        inside = self.checkpoints / BEST, self.checkpoints / REPLAY
+        return self.checkpoints, *inside, *events, self.videos
 
 
 def find_runs(logdir: str | Path, file: str = "config.yaml") -> list[Path]:

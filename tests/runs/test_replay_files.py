@@ -9,7 +9,7 @@ import tensorflow as tf
 from agents.errors import UsageError
 from agents.learning.replay import Replay
 from agents.runs.checkpoint import Checkpoints
-from agents.runs.checkpoint_files import find_files
+from agents.runs.checkpoint_files import encode, find_files, read, read_record
 
 NUM_ENVS, CAPACITY = 2, 40
 
@@ -138,6 +138,31 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(tmp_path, da
     damage(tmp_path / "replay" / names(tmp_path)[0])
     with pytest.warns(UserWarning), pytest.raises(UsageError, match="is intact"):
         loaded(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replay": 5}, {"replay": None}, {"replay": "text"}, {"replay": [1]}, {"replay": [{}]},
+        {"stop": 5}, {"stop": ["5"]}, {"stop": [10**30]}, {"stop": [[1]]}, {"stop": [5.0, 5.0]},
+        {"start": None}, {"start": [0]}, {"start": [-(10**15)] * 2}, {"start": [10**15] * 2},
+        {"digest": ""}, {"digest": 5}, {"digest": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_list_of_files_that_is_damaged_or_hostile_is_refused(tmp_path, change):
+    training = Training(tmp_path)
+    training.train()
+    training.save()
+    (file,) = find_files(tmp_path)
+    replay = change.get("replay", [{**read_record(file)["replay"][0], **change}])
+    arrays = read(file, {"step": 8}).arrays
+    file.path.write_bytes(encode(file.step, arrays, {"replay": replay}))
+    with pytest.warns(UserWarning), pytest.raises(UsageError, match="is intact"):
+        loaded(tmp_path)
+    training.train()
+    training.save()  # Looks at the list as well.
+    assert int(loaded(tmp_path).step) == 10
 
 
 def test_a_link_in_place_of_a_file_is_refused(tmp_path):

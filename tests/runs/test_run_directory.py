@@ -262,11 +262,13 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     kept = set(tmp_path.rglob("*"))
     for path in (run.checkpoints / "best", run.path):
         (path / "step-900.npz.unfinished").touch()
-    run.videos.mkdir()
-    (run.videos / "step-900.unfinished").touch()
+    for folder in (run.videos, run.checkpoints / "replay"):
+        folder.mkdir()
+        kept.add(folder)
+        (folder / "step-900.unfinished").touch()
     with run.locked(load_config("pendulum")):
         pass
-    assert set(tmp_path.rglob("*")) == kept | {run.videos, run.lock_file}
+    assert set(tmp_path.rglob("*")) == kept | {run.lock_file}
 
 
 def test_the_configuration_is_only_written_if_it_changes(tmp_path):
@@ -284,7 +286,7 @@ def test_the_configuration_is_only_written_if_it_changes(tmp_path):
     "name",
     ["lock", "config.yaml", "metrics.jsonl", "checkpoints", "checkpoints/step-800.npz",
      "checkpoints/best", "checkpoints/best/step-800.npz", "train/events.out.tfevents.1", "eval",
-     "videos", "videos/step-800.mp4"],
+     "videos", "videos/step-800.mp4", "checkpoints/replay", "checkpoints/replay/step-800.npz"],
 )  # fmt: skip
 def test_links_are_refused_by_name(tmp_path, name):
     """tests/faults/test_hostile_runs.py has pipes and hard links."""
@@ -293,6 +295,8 @@ def test_links_are_refused_by_name(tmp_path, name):
     save_checkpoints(run, 800, best=800)
     for folder in (run.train_events, run.eval_events, run.videos):
         folder.mkdir()
+    if name.startswith("checkpoints/replay/"):
+        (run.checkpoints / "replay").mkdir()
     path, outside = run.path / name, tmp_path / "outside"
     if path.exists():
         path.rename(outside)
