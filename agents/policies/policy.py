@@ -156,7 +156,9 @@ class Policy:
 def check_size(
     observation_space: Space, action_space: Space, config: Config, max_bytes: int
 ) -> None:
-    """Checks that a file can hold the weights of a policy, before memory is allocated for them.
+    """Checks that a file can hold the weights of a policy and its value function or critics.
+
+    That is known before memory is allocated for them.
 
     Args:
       observation_space: See `Policy`.
@@ -188,8 +190,10 @@ def check_size(
         return sum(math.prod(pair) for pair in itertools.pairwise([*sizes, outputs]))
 
     weights = least(inputs.shapes, config.layers, outputs)
-    if not config.shared_torso and config.algorithm not in WITHOUT_VALUES:
-        weights += least(inputs.shapes, config.value_layers or config.layers, 1)
+    if not config.shared_torso:
+        has_critics = config.algorithm in WITHOUT_VALUES
+        number, outputs = (config.num_critics, config.num_quantiles) if has_critics else (1, 1)
+        weights += number * least(inputs.shapes, config.value_layers or config.layers, outputs)
     if 4 * weights > max_bytes:
         raise UsageError(
             f"the checkpoint does not fit the configuration: it has {max_bytes:,} bytes, the policy "

@@ -6,6 +6,7 @@ from gymnasium import spaces
 
 from agents.errors import UsageError
 from agents.policies.policy import Policy, check_size
+from agents.sac.critics import Critics
 from agents.settings.config_file import load_config
 
 BOX = spaces.Box(-2, 2, (3,), np.float32)
@@ -135,12 +136,25 @@ def test_the_least_size_is_no_more_than_that_of_the_weights(observations, action
     check_size(observations, actions, config, sum(weight.numpy().nbytes for weight in weights))
 
 
+def test_critics_count_as_well():
+    config = load_config("sac", num_critics=3, num_quantiles=25, value_layers=(32, 16))
+    policy = Policy(BOX, BOX, config)
+    critics = Critics(policy.inputs, BOX.shape[0], config, seed=0)
+    weights = {**policy.network.variables(), **critics.variables()}.values()
+    size = sum(weight.numpy().nbytes for weight in weights)
+    check_size(BOX, BOX, config, size)
+    with pytest.raises(UsageError, match="does not fit"):
+        check_size(BOX, BOX, config, size // 2)
+
+
 @pytest.mark.parametrize(
     "observations, actions, settings",
     [
         (BOX, BOX, {"layers": (65_536, 65_536)}),
         (BOX, BOX, {"value_layers": (65_536, 65_536)}),
         (BOX, BOX, {"recurrent": "gru", "recurrent_units": 65_536}),
+        (BOX, BOX, {"preset": "sac", "value_layers": (65_536, 65_536)}),
+        (BOX, BOX, {"preset": "sac", "num_critics": 100, "num_quantiles": 1000}),
         (spaces.Discrete(10**15), BOX, {}),
         (BOX, spaces.Discrete(10**15), {}),
         (BOX, spaces.MultiDiscrete([10**12, 3]), {}),
@@ -150,6 +164,6 @@ def test_the_least_size_is_no_more_than_that_of_the_weights(observations, action
 def test_policies_that_no_file_can_hold_are_refused_before_they_are_made(
     observations, actions, settings
 ):
-    config = load_config("default", **settings)
+    config = load_config(settings.pop("preset", "default"), **settings)
     with pytest.raises(UsageError, match="the policy needs [0-9,]+ or more"):
         check_size(observations, actions, config, 10**8)
