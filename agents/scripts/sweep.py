@@ -38,7 +38,15 @@ from agents.runs.run_directory import SWEEP_FILE, RunDirectory
 from agents.scripts.train import folders_of_other_runs, look_up, train
 from agents.seeds import Seeds
 from agents.settings.config import ALGORITHMS, Config, nearest_divisor
-from agents.settings.config_file import PRESETS, load_config, read_mapping, save_config, yaml_text
+from agents.settings.config_file import (
+    PRESETS,
+    has_right_checksum,
+    load_config,
+    read_mapping,
+    save_config,
+    with_checksum,
+    yaml_text,
+)
 from agents.settings.entry_points import name_modules, refusing_modules_in
 from agents.settings.installation import install_command
 from agents.settings.parser import parse_command
@@ -215,7 +223,7 @@ def _open_folder(
         print(describe_default(config.env), file=sys.stderr)
     path = RunDirectory.new(options.logdir, "sweep", name).path
     try:
-        write_atomically(path / SPACE_FILE, yaml_text(space).encode())
+        write_atomically(path / SPACE_FILE, with_checksum(yaml_text(space)))
         save_config(config, path / SETTINGS_FILE)
     except OSError as error:
         raise UsageError(f"can't write to {path}: {error.strerror}") from None
@@ -265,10 +273,21 @@ def _varied(space: str, overrides: Mapping[str, PlainData]) -> Space:
 
 
 def _read_folder(path: Path) -> tuple[Config, Space]:
-    """Returns the settings that trials share, and the search space."""
+    """Returns the settings that trials share, and the search space.
+
+    Raises:
+      UsageError: A file can't be read, is no regular file, or was changed: trials would not be comparable.
+    """
     for name in (SETTINGS_FILE, SPACE_FILE):
         check_regular(path / name)
-    return load_config(path / SETTINGS_FILE), load_space(path / SPACE_FILE)
+    content = load_config(path / SETTINGS_FILE), load_space(path / SPACE_FILE)
+    for name in (SETTINGS_FILE, SPACE_FILE):
+        if has_right_checksum(path / name) is False:
+            raise UsageError(
+                f"{path / name} was changed after the sweep wrote it: its checksum is wrong\n"
+                "restore it, or start a new sweep, without --timestamp"
+            )
+    return content
 
 
 def train_trials(sweep: Sweep, num_trials: int) -> bool:
@@ -459,11 +478,16 @@ class Sweep:
         return RunDirectory(self.path / f"trial-{number:04d}")
 
     def settings(self, trial: FrozenTrial | Trial) -> dict[str, PlainData]:
-        """Returns the settings of a trial that vary; minibatches have the nearest size that fits."""
-        settings = {
-            name: json.loads(trial.params[name]) if "choices" in values else trial.params[name]
-            for name, values in self.space.items()
-        }
+        """Returns the settings of a trial that vary; minibatches have the nearest size that fits.
+
+        Raises:
+          UsageError: The journal is damaged.
+        """
+        with self._journal_errors():
+            settings = {
+                name: json.loads(trial.params[name]) if "choices" in values else trial.params[name]
+                for name, values in self.space.items()
+            }
         sizes = {
             name: settings.get(name, getattr(self.config, name))
             for name in ("num_envs", "rollout_length", "minibatch_size")
@@ -488,9 +512,14 @@ class Sweep:
         return self._study.get_trials(deepcopy=False)
 
     def best(self) -> FrozenTrial | None:
-        """Returns the complete trial with the highest score; None before there is one."""
-        complete = [trial for trial in self.trials() if trial.state.name == "COMPLETE"]
-        return max(complete, key=lambda trial: trial.value or 0.0, default=None)
+        """Returns the complete trial with the highest score; None before there is one.
+
+        Raises:
+          UsageError: The journal is damaged.
+        """
+        with self._journal_errors():
+            complete = [trial for trial in self.trials() if trial.state.name == "COMPLETE"]
+            return max(complete, key=lambda trial: float(trial.value or 0.0), default=None)
 
     def prunes(self, trial: Trial, step: int, score: float) -> bool:
         """Stores the score of an evaluation; returns whether to prune the trial."""

@@ -99,13 +99,17 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
     Raises:
       OSError: The file can't be written.
     """
-    text = config_text(config).encode()
-    checksum = hashlib.sha256(text).hexdigest().encode()
-    write_atomically(Path(path), text + _CHECKSUM + checksum + b"\n")
+    write_atomically(Path(path), with_checksum(config_text(config)))
+
+
+def with_checksum(text: str) -> bytes:
+    """Returns the content of a YAML file whose last line is a checksum of the others."""
+    lines = text.encode()
+    return lines + _CHECKSUM + hashlib.sha256(lines).hexdigest().encode() + b"\n"
 
 
 def has_right_checksum(path: Path) -> bool | None:
-    """Returns whether a file is as `save_config` wrote it; None if it has no checksum.
+    """Returns whether a file has the content of `with_checksum`; None if it has no checksum.
 
     Raises:
       OSError: It can't be read.

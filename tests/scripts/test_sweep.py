@@ -349,6 +349,19 @@ def test_settings_and_space_of_a_sweep_can_not_change(sweep):
         train_script.main([f"--logdir={sweep.logdir}", timestamp])
 
 
+def test_changed_bits_of_settings_and_space_are_noticed(sweep, tmp_path):
+    original = sweep("--trials=1")
+    for name, old, new in (
+        ("settings.yaml", "discount: 0.9", "discount: 0.8"),
+        ("space.yaml", "high: 9", "high: 8"),
+    ):
+        path = shutil.copytree(original, tmp_path / f"changed-{name}" / original.name)
+        text = (path / name).read_text()
+        assert old in text
+        (path / name).write_text(text.replace(old, new, 1))
+        assert "its checksum is wrong" in sweep.fails(2, "--trials=2", path=path)
+
+
 # The journal.
 
 
@@ -367,6 +380,8 @@ DAMAGES = {
     "pickle without lines": lambda text: pickled(),
     "empty": lambda text: b"",
     "deep": lambda text: b"[" * 100_000 + b"\n{}\n",
+    "a lost parameter": lambda text: re.sub(rb'(?m)^{"op_code":5.*\n', b"", text),
+    "a huge score": lambda text: re.sub(rb'"values":\[[^]]*', b'"values":[1' + b"0" * 400, text),
 }
 
 
@@ -380,7 +395,7 @@ def test_a_damaged_journal_is_named_and_kept_but_for_a_line_that_was_cut_off(
     for name, damage in DAMAGES.items():
         damaged = damage(whole)
         journal.write_bytes(damaged)
-        printed = sweep.fails(2, path=path)
+        printed = sweep.fails(2, "--trials=1", path=path)
         assert "journal.jsonl is damaged" in printed and len(printed.splitlines()) <= 3, name
         assert journal.read_bytes() == damaged, name
         assert not Path("executed").exists()
