@@ -97,8 +97,12 @@ class ReplayFiles:
           DamagedError: One is not, is missing, or does not fit the replay; the message names it.
           UsageError: One is a link, pipe, device or folder.
         """
+        before = np.zeros_like(self._replay.written())
         for entry in entries:
-            self._read(entry)
+            start, stop, _ = self._read(entry)
+            if (start < before - 1).any() or (stop < before).any() or (stop == before).all():
+                raise DamagedError("its list of replay files is not in order")
+            before = stop
 
     def load(self, entries: Sequence[Mapping[str, PlainData]]) -> None:
         """Loads the rows of checked files into the replay.

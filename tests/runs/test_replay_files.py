@@ -146,7 +146,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_taken(tmp_path, da
         {"replay": 5}, {"replay": None}, {"replay": "text"}, {"replay": [1]}, {"replay": [{}]},
         {"stop": 5}, {"stop": ["5"]}, {"stop": [10**30]}, {"stop": [[1]]}, {"stop": [5.0, 5.0]},
         {"start": None}, {"start": [0]}, {"start": [-(10**15)] * 2}, {"start": [10**15] * 2},
-        {"digest": ""}, {"digest": 5}, {"digest": None},
+        {"digest": ""}, {"digest": 5}, {"digest": None}, {"times": 2},
     ],
     ids=str,
 )  # fmt: skip
@@ -155,7 +155,8 @@ def test_a_list_of_files_that_is_damaged_or_hostile_is_refused(tmp_path, change)
     training.train()
     training.save()
     (file,) = find_files(tmp_path)
-    replay = change.get("replay", [{**read_record(file)["replay"][0], **change}])
+    entry = {**read_record(file)["replay"][0], **change}
+    replay = change.get("replay", [entry] * entry.pop("times", 1))
     arrays = read(file, {"step": 8}).arrays
     file.path.write_bytes(encode(file.step, arrays, {"replay": replay}))
     with pytest.warns(UserWarning), pytest.raises(UsageError, match="is intact"):
