@@ -155,7 +155,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     first = config.checkpoint_interval + config.num_envs * config.rollout_length
     if not run.is_started(first):
         if run.train_events.exists() or run.metrics_file.exists():
-            print(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
+            say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         return False
     checkpoints.load(required=True)
     say(f"Resuming {run.path} from step {learner.step:,}", file=sys.stderr)

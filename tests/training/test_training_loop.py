@@ -125,9 +125,10 @@ def test_what_was_lost_since_a_checkpoint_is_said(whole, tmp_path):
 
 
 def test_a_run_without_a_checkpoint_says_that_it_starts_over(tmp_path, capsys):
-    run = RunDirectory(tmp_path / "run")
+    run = RunDirectory(tmp_path / "run\x1b[31m")  # Colors a terminal.
     run.train_events.mkdir(parents=True)
     with pytest.raises(ZeroDivisionError):
         next(start(run, on_start=kill))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == f"{run.path} has no checkpoint: training starts over"
+    path = tmp_path / r"run\x1b[31m"
+    assert lines[0] == f"{path} has no checkpoint: training starts over"
