@@ -45,12 +45,17 @@ def leaf_spaces(space: Space) -> list[Leaf]:
     """Returns the leaves of a space, in order.
 
     Raises:
-      UnsupportedSpaceError: A leaf is not an array, such as Text, Graph or Sequence; the message
-        names it.
+      UnsupportedSpaceError: A leaf is not an array, such as Text, Graph or Sequence, or a key is
+        no string; the message names it.
     """
     if isinstance(space, LEAVES):
         return [space]
     if isinstance(space, spaces.Dict):
+        for key in space.spaces:
+            if not isinstance(key, str):  # Files of runs have strings only.
+                raise UnsupportedSpaceError(
+                    f"unsupported space {space}: expected strings as keys, got {key!r}."
+                )
         return [leaf for key in sorted(space.spaces) for leaf in leaf_spaces(space[key])]
     if isinstance(space, spaces.Tuple):
         return [leaf for child in space.spaces for leaf in leaf_spaces(child)]

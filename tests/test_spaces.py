@@ -100,7 +100,14 @@ def test_bounds_are_inclusive_and_finite(space, low, high):
 
 @pytest.mark.parametrize(
     "space",
-    [spaces.Text(5), spaces.Sequence(spaces.Discrete(2)), spaces.Graph(spaces.Discrete(2), None)],
+    [
+        spaces.Text(5),
+        spaces.Sequence(spaces.Discrete(2)),
+        spaces.Graph(spaces.Discrete(2), None),
+        spaces.Dict({0: spaces.Discrete(2), 1: spaces.Discrete(2)}),
+        spaces.Dict({0: spaces.Discrete(2), "0": spaces.Discrete(2)}),
+    ],
+    ids=str,
 )
 def test_unsupported_spaces_are_named_at_any_depth(space):
     for nested in (space, spaces.Dict(a=spaces.Discrete(2), b=space), spaces.Tuple([space])):

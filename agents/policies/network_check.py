@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Mapping
 
@@ -72,21 +73,40 @@ def _problem_of_gradients(
 ) -> str:
     """Describes what gradients of the features do not reach; empty if they reach all weights."""
     trained = {path: weight.variable.value for path, weight in weights.items() if weight.trainable}
-    with tf.GradientTape() as tape:
-        features = model(inputs, training=False)
-    gradients = tape.gradient(features, trained)
-    unused = [path for path, gradient in gradients.items() if gradient is None]
+    watched: list[tf.Variable] = []
+    unused: list[str] = []
+
+    # A graph, as training has: layers and their names may fit no graph, and gradients reach all
+    # branches of a condition.
+    @functools.partial(tf.function, jit_compile=True, autograph=False)
+    def compute(inputs: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            features = model(inputs, training=False)
+        gradients = tape.gradient(features, trained)
+        watched[:] = tape.watched_variables()
+        unused[:] = [path for path, gradient in gradients.items() if gradient is None]
+        return [tf.convert_to_tensor(one) for one in gradients.values() if one is not None]
+
+    compute.get_concrete_function(inputs)
     if unused:
         return (
             f"the features do not depend on {len(unused)} of the trained weights: "
             f"{', '.join(unused[:3])}\nleave them out, or set trainable=False for their layer"
         )
     own = {id(weight.variable.value) for weight in weights.values()}
-    for variable in tape.watched_variables():
+    for variable in watched:
         if id(variable) not in own:
             return (
                 f"the variable '{variable.name}' is no weight of a layer and would not be trained\n"
                 "create it with self.add_weight, in the build method of a layer"
+            )
+    if set(inputs) == {"vector"}:  # Others are trained in a plain graph.
+        try:
+            compute.experimental_get_compiler_ir(inputs)(stage="hlo")
+        except ValueError as error:
+            return (
+                f"XLA can't compile it ({str(error).splitlines()[0][:200]})\n"
+                "use operations that XLA has, and loops with maximum_iterations"
             )
     if model.losses:
         return "its layers have losses, such as regularizers, which the algorithm's loss does not contain"

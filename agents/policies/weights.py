@@ -30,8 +30,8 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
     """Returns each weight once, by the first path that leads to it.
 
     Paths consist of names of layers, outermost first, and of the weight, such as
-    `encoder/dense_1/kernel`. Those of layers created in `default_settings` are the same in every
-    process.
+    `encoder/dense_1/kernel`. Default names are numbered in each layer, see `numbered`: a process
+    may have made other layers before.
 
     Args:
       layers: Built layers, by name.
@@ -49,7 +49,7 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
                 seen.add(id(weight))
                 is_trained = trainable and weight.trainable
                 weights[f"{path}/{name}"] = Weight(weight, layer, is_trained)
-        for name, child in zip(_unique(child.name for child in children), children, strict=True):
+        for name, child in numbered(children).items():
             visit(f"{path}/{name}", child, trainable)
 
     for name, layer in layers.items():
@@ -60,7 +60,7 @@ def weights_by_path(layers: Mapping[str, keras.layers.Layer]) -> dict[str, Weigh
 def numbered(
     layers: Sequence[keras.layers.Layer], taken: Iterable[str] = ()
 ) -> dict[str, keras.layers.Layer]:
-    """Returns the layers of a network by name; default names are numbered in the order of layers.
+    """Returns the layers of a network or layer by name; default names are numbered in their order.
 
     Args:
       layers: Layers, in order.

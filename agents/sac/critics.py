@@ -108,7 +108,8 @@ class Critics:
         }
 
     def follow(self, others: Critics, rate: float) -> None:
-        """Moves the weights towards those of others, by a Polyak average; a rate of 1 copies them."""
-        targets = self.variables()
+        """Moves trained weights towards those of others, by a Polyak average; takes over the rest."""
+        targets, trained = self.variables(), others.trainable_variables()
         for name, value in others.variables().items():
-            targets[name].assign((1 - rate) * targets[name] + rate * value)
+            average = (1 - rate) * targets[name] + rate * value if name in trained else value
+            targets[name].assign(average)

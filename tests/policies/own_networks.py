@@ -33,3 +33,10 @@ def attentive(inputs, config):
     )(y)
     y = keras.layers.Dense(4, "tanh", **settings)(y)
     return keras.Model(inner, y)(x)
+
+
+def adapted(inputs, config):
+    """Statistics of data, with an integer count of them."""
+    statistics = keras.layers.Normalization()
+    statistics.adapt(np.linspace(0.1, 3.0, 24, dtype=np.float32).reshape(2, 12))
+    return keras.layers.Dense(4)(statistics(keras.layers.Flatten()(inputs["entities"])))

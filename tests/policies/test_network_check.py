@@ -55,6 +55,49 @@ class Idle(layers.Layer):
         return 2 * x
 
 
+class Outside(layers.Layer):
+    """Computes in numpy."""
+
+    def call(self, x):
+        return x * float(np.mean(np.asarray(x)))
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+class Either(layers.Layer):
+    """Has two layers, of which it uses one in each call."""
+
+    def build(self, shape):
+        self.one, self.other = layers.Dense(4), layers.Dense(4)
+        self.one.build(shape)
+        self.other.build(shape)
+        super().build(shape)
+
+    def call(self, x):
+        return keras.ops.cond(keras.ops.sum(x) > 0, lambda: self.one(x), lambda: self.other(x))
+
+
+class Python(layers.Layer):
+    """Calls Python in the graph."""
+
+    def call(self, x):
+        return tf.ensure_shape(tf.numpy_function(np.sin, [x], tf.float32), x.shape)
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+class Scan(layers.Layer):
+    """Computes sequences of unlimited length."""
+
+    def call(self, x):
+        def add(total, number):
+            return total + number, total
+
+        return keras.ops.scan(add, x[:, 0], keras.ops.transpose(x))[0][:, None]
+
+
 def attention(x, **kwargs):
     x = layers.Reshape((3, 1))(x)
     return layers.Flatten()(layers.MultiHeadAttention(2, 3, **kwargs)(x, x))
@@ -117,6 +160,16 @@ REFUSED = {
         lambda x: keras.ops.stop_gradient(layers.Dense(3)(x)),
         "do not depend on 2 of the trained weights: dense/kernel, dense/bias",
     ),
+    "outside of graphs": (lambda x: layers.Dense(3)(Outside()(x)), "Cannot convert a symbolic"),
+    "name of no graph": (layers.Dense(3, name="my layer"), "'my layer' is not a valid scope name"),
+    "no operation of XLA": (
+        lambda x: layers.Dense(3)(Python()(x)),
+        "XLA can't compile it .*PyFunc",
+    ),
+    "unlimited loop": (
+        lambda x: Scan()(layers.Dense(3)(x)),
+        "XLA can't compile it .*\nuse .* loops with maximum_iterations",
+    ),
     "equal names": (
         lambda x: layers.Dense(3, name="a")(layers.Dense(3, name="a")(x)),
         '"a" is used 2 times',
@@ -147,6 +200,7 @@ ACCEPTED = {
     "recurrent": lambda x: layers.Bidirectional(layers.GRU(3))(layers.Reshape((3, 1))(x)),
     "own precision": lambda x: layers.Dense(4, dtype="mixed_bfloat16")(x),
     "frozen": frozen_backbone,
+    "one of two": lambda x: Either()(x),
     "twice": lambda x: (layer := layers.Dense(3))(layer(x)),
     "embedding": lambda x: layers.Embedding(3, 4)(keras.ops.argmax(x, -1)),
     "nothing to train": lambda x: layers.Dense(3, trainable=False)(x),

@@ -94,7 +94,8 @@ NETWORKS = {
             for name, numbers in (("pair", ("", "_1")), ("pair_1", ("_2", "_3")))
             for path in (
                 *paths(name, *(f"variable{number}" for number in numbers)),
-                *(path for number in numbers for path in paths(f"{name}/dense{number}", *DENSE)),
+                *paths(f"{name}/dense", *DENSE),
+                *paths(f"{name}/dense_1", *DENSE),
                 *paths(f"{name}/{name}_inner", *DENSE),
             )
         ],
@@ -103,7 +104,7 @@ NETWORKS = {
         lambda: [Prefix(), Prefix()],
         [
             *paths("prefix", "prefix_scale", "sequential/prefix_inner/kernel"),
-            *paths("prefix_1", "prefix_1_scale", "sequential_1/prefix_1_inner/kernel"),
+            *paths("prefix_1", "prefix_1_scale", "sequential/prefix_1_inner/kernel"),
         ],
     ),
     "names of other layers": (
@@ -119,7 +120,7 @@ NETWORKS = {
             *paths("twins", "offset", "offset_1"),
             *paths("twins/same", *DENSE),
             *paths("twins/same_1", *DENSE),
-            "twins/dense/kernel",
+            "twins/dense_2/kernel",
         ],
     ),
     "wrappers": (
@@ -164,6 +165,17 @@ def test_each_weight_has_one_path_that_does_not_depend_on_the_process(make, expe
         assert list(weights) == expected
         assert {id(weight.variable) for weight in weights.values()} == set(map(id, model.weights))
         assert len(weights) == len(model.weights)
+
+
+def test_paths_do_not_depend_on_when_a_copied_model_was_made():
+    known = []
+    for _ in range(2):
+        model = nested_model()  # Of a module, among any other layers.
+        with default_settings():
+            copy = keras.models.clone_model(model)
+        known.append(list(weights_by_path(numbered([copy]))))
+    assert known[0] == known[1]
+    assert "functional/dense/kernel" in known[0]
 
 
 def test_weights_are_trained_unless_a_layer_around_them_is_not():

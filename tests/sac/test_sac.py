@@ -5,6 +5,7 @@ from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config_file import load_config
+from tests.policies.own_networks import SPACE
 from tests.sac.agent import Agent
 from tests.toys import FORCE, RandomEnv
 
@@ -63,6 +64,14 @@ CASES = {
     "critic keys": ({"critic_keys": ("speed",)}, {"observation_space": IMAGE}),
     "quantiles": ({"num_quantiles": 5, "dropped_quantiles": 2, "num_critics": 3}, {}),
     "layer norm": ({"layer_norm": "critic", "layers": (4,)}, {}),
+    "attention": (
+        {"network": "tests.policies.own_networks:attentive"},
+        {"observation_space": SPACE},
+    ),
+    "weights of integers": (
+        {"network": "tests.policies.own_networks:adapted", "average_decay": 0.9},
+        {"observation_space": SPACE},
+    ),
     "averaged": ({"average_decay": 0.9}, {}),
     "normalized": ({"normalize_observ": True}, {}),
     "fixed entropy": ({"learn_entropy_coef": False}, {}),
@@ -80,10 +89,20 @@ def test_iterations_train_every_weight(name):
         **{f"critics/{key}": one for key, one in agent.sac._critics.trainable_variables().items()},
     }
     before = {key: one.numpy() for key, one in trained.items()}
+    everything = agent.sac.variables()
+    fixed = {
+        key: one.numpy()
+        for key, one in everything.items()
+        if key.startswith(("network/", "critics/", "targets/"))
+        and key.removeprefix("network/") not in trained
+        and key.replace("targets/", "critics/") not in trained
+    }
     for _ in range(3):
         _, report = agent.iterate()
     unchanged = [key for key, one in trained.items() if np.array_equal(one, before[key])]
     assert not unchanged
+    for key, value in fixed.items():
+        np.testing.assert_array_equal(everything[key], value, err_msg=key)
     assert all(np.isfinite(float(value)) for value in report.scalars.values())
     assert all(np.isfinite(array).all() for array in report.arrays.values())
     assert int(agent.sac.steps) == 3 * 4 * 2
