@@ -80,7 +80,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "attention" else ()) for name in CASES],
+)
 def test_iterations_train_every_weight(name):
     settings, spaces_ = CASES[name]
     agent = Agent([RandomEnv(**spaces_) for _ in range(2)], rollout_length=4, **settings)
