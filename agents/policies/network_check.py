@@ -42,6 +42,7 @@ def check_network(model: keras.Model, place: str) -> None:
         _problem_of_weights(weights)
         or _problem_of_gradients(model, inputs, weights)
         or _problem_of_modes(model, inputs, weights)
+        or _problem_of_batches(model, inputs)
     )
     if problem:
         raise UsageError(f"{place}: {problem}")
@@ -149,6 +150,23 @@ def _problem_of_modes(
             f"{named(inert)} computes something else in training, which would make probabilities "
             "before and after an update incomparable\n"
             "leave it out, or set trainable=False to have it as in inference"
+        )
+    return ""
+
+
+def _problem_of_batches(model: keras.Model, inputs: Mapping[str, tf.Tensor]) -> str:
+    """Describes features that depend on the batch; empty if each row has its own.
+
+    Acting and learning have batches of different sizes.
+    """
+    batch = model(inputs, training=False)
+    alone = model({name: tensor[:1] for name, tensor in inputs.items()}, training=False)
+    batch, alone = (np.asarray(tf.cast(features, tf.float32)) for features in (batch, alone))
+    difference = np.max(np.abs(batch[:1] - alone), initial=0.0)
+    if difference > 0.05 * np.max(np.abs(batch), initial=0.0):  # More than bfloat16 rounds.
+        return (
+            "the features of an observation depend on the others in the batch\n"
+            "leave the first axis out of means, sums, softmax and normalization"
         )
     return ""
 

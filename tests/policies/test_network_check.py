@@ -160,6 +160,14 @@ REFUSED = {
         lambda x: keras.ops.stop_gradient(layers.Dense(3)(x)),
         "do not depend on 2 of the trained weights: dense/kernel, dense/bias",
     ),
+    "mean over the batch": (
+        lambda x: x - keras.ops.mean(x, axis=0, keepdims=True),
+        "depend on the others in the batch",
+    ),
+    "softmax over the batch": (
+        lambda x: keras.ops.softmax(layers.Dense(3)(x), axis=0),
+        "depend on the others in the batch",
+    ),
     "outside of graphs": (lambda x: layers.Dense(3)(Outside()(x)), "Cannot convert a symbolic"),
     "name of no graph": (layers.Dense(3, name="my layer"), "'my layer' is not a valid scope name"),
     "no operation of XLA": (
