@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -167,11 +168,28 @@ def _save_onnx(function: PolicyFunction, folder: Path) -> None:
 
     with _refusing("onnx"):
         model, _ = tf2onnx.convert.from_function(
-            function.call, input_signature=function.call.input_signature, opset=ONNX_OPSET
+            function.call,
+            input_signature=function.call.input_signature,
+            opset=ONNX_OPSET,
+            custom_op_handlers={"Erfc": (_convert_erfc, [])},
         )
+        names = {spec.name for spec in function.call.input_signature}
+        unknown = [one.name for one in model.graph.input if one.name not in names]
+        if unknown:  # The converter takes large constants for inputs.
+            raise ValueError(f"a layer holds a tensor that is no weight, see {unknown[0]}")
         # The converter takes bfloat16 for another type, which no runtime loads.
         onnx.checker.check_model(model, full_check=True)
     (folder / "policy.onnx").write_bytes(model.SerializeToString())
+
+
+def _convert_erfc(graph: Any, node: Any, name: str, _: object) -> None:
+    """Replaces 1 - erf(x), of which gelu consists and which the converter does not know."""
+    (result,), shapes, dtypes = node.output, node.output_shapes, node.output_dtypes
+    graph.remove_node(name)
+    erf = graph.make_node("Erf", node.input)
+    one = graph.make_const(f"{name}_one", np.ones([], np.float32))
+    pair = [one.output[0], erf.output[0]]
+    graph.make_node("Sub", pair, outputs=[result], name=name, shapes=shapes, dtypes=dtypes)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import ParametricDistribution
-from agents.keras_settings import default_settings
+from agents.keras_settings import default_settings, sublayers
 from agents.policies.inputs import MASK, Inputs, NetworkInputs, Parts
 from agents.policies.recurrent_cells import Recurrent, State
 from agents.policies.torsos import make_torso
@@ -261,9 +260,7 @@ class Branch:
         }
         precision = config.precision
         with default_settings("mixed_bfloat16" if precision == "bfloat16" else precision):
-            torso = make_torso(inputs, parts, config, name)
-        # Acts and learns alike, so that probabilities before and after an update are comparable.
-        self._torso = functools.partial(torso, training=False)
+            self._model = torso = make_torso(inputs, parts, config, name)
         self.size = int(torso.output.shape[-1])
         self.memory: Recurrent | None = None
         weighted = [layer for layer in torso.layers if layer.weights]
@@ -272,6 +269,14 @@ class Branch:
             self.memory = Recurrent(config.recurrent, self.size, config.recurrent_units, name)
             self.size = config.recurrent_units
             self.layers[config.recurrent] = self.memory.cell
+
+    def _torso(self, inputs: NetworkInputs) -> tf.Tensor:
+        """Features [N, F] of inputs [N, ...]."""
+        for layer in sublayers(self._model, recursive=True):
+            if isinstance(layer, keras.layers.Normalization):
+                layer.finalize_state()  # From its weights: a checkpoint may have changed them.
+        # Acts and learns alike, so that probabilities before and after an update are comparable.
+        return self._model(inputs, training=False)
 
     def step(self, inputs: NetworkInputs, state: State) -> tuple[tf.Tensor, State]:
         """Features [N, F] of inputs [N, ...], and the next recurrent state."""

@@ -72,6 +72,7 @@ SPACES = {
         ),
         {"layers": [8]},
     ),
+    "gelu": Kind((BOX, BOX), {"layers": [8], "activation": "gelu"}),
 }
 
 
@@ -88,6 +89,7 @@ def test_exported_policies_have_tensors_of_any_name_and_type(name, format, tmp_p
 
 UNSIGNED = (spaces.Box(0, 100, (2,), np.uint64), spaces.Discrete(2))
 BFLOAT16 = KINDS["categorical"]._replace(settings={"layers": [8], "precision": "bfloat16"})
+SHIFTED = KINDS["categorical"]._replace(settings={"network": "tests.policies.own_networks:shifted"})
 
 
 @pytest.mark.parametrize(
@@ -96,6 +98,9 @@ BFLOAT16 = KINDS["categorical"]._replace(settings={"layers": [8], "precision": "
         (Kind(UNSIGNED, {"layers": [4]}), "tflite", r".*tf.Cast.*ui64.*\nuse --format=save"),
         (BFLOAT16, "tflite", "can't convert this policy"),
         pytest.param(BFLOAT16, "onnx", "can't convert this policy", marks=needs_onnx),
+        pytest.param(
+            SHIFTED, "onnx", ".*a layer holds a tensor that is no weight", marks=needs_onnx
+        ),
     ],
 )
 def test_a_format_without_the_operations_of_a_policy_says_so(kind, format, message, tmp_path):

@@ -16,7 +16,7 @@ from agents.runs.checkpoint import Checkpoints
 from agents.runs.run_directory import RunDirectory
 from agents.spaces import flatten
 from tests.deployment import foreign
-from tests.deployment.untrained import batches
+from tests.deployment.untrained import Kind, batches, save_run
 from tests.policies import own_networks
 from tests.policies.own_networks import SPACE
 from tests.ppo.agent import Agent
@@ -74,6 +74,16 @@ def test_an_exported_policy_acts_as_the_trained_one(trained, tmp_path):
     names = [tensor["name"] for tensor in metadata["inputs"]]
     results = act(dict(zip(names, flatten(SPACE, observ), strict=True)))
     np.testing.assert_allclose(results["action"], actions["last"], rtol=1e-4, atol=1e-5)
+
+
+def test_statistics_of_data_are_those_of_the_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr(own_networks, "scale", 1.0)
+    kind = Kind((SPACE, FORCES), {"network": "tests.policies.own_networks:adapted"})
+    run, observ = save_run(kind, tmp_path), batches(SPACE, 5)
+    expected = load_policy(run)(observ)
+    assert np.isfinite(expected).all() and np.ptp(expected, axis=0).max() > 1e-3
+    monkeypatch.setattr(own_networks, "scale", 0.01)  # Of other data.
+    np.testing.assert_allclose(load_policy(run)(observ), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -38,5 +38,21 @@ def attentive(inputs, config):
 def adapted(inputs, config):
     """Statistics of data, with an integer count of them."""
     statistics = keras.layers.Normalization()
-    statistics.adapt(np.linspace(0.1, 3.0, 24, dtype=np.float32).reshape(2, 12))
+    statistics.adapt(scale * np.linspace(1, 9, 24, dtype=np.float32).reshape(2, 12))
     return keras.layers.Dense(4)(statistics(keras.layers.Flatten()(inputs["entities"])))
+
+
+class Shift(keras.layers.Layer):
+    """Adds a tensor that is no weight."""
+
+    def build(self, shape):
+        self.shift = keras.ops.linspace(-1.0, 1.0, shape[-1])
+        super().build(shape)
+
+    def call(self, x):
+        return x + self.shift
+
+
+def shifted(inputs, config):
+    """A constant made by a layer."""
+    return keras.layers.Dense(4)(Shift()(inputs["vector"]))
