@@ -1,3 +1,4 @@
+import gc
 import os
 import signal
 
@@ -30,6 +31,14 @@ def _own_state(tmp_path_factory):
     """Keeps the modules that tests name out of the user's own folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _freeze_nothing():
+    """Commands freeze all objects before their process ends. Here it goes on, and would keep all graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "freeze", lambda: None)
         yield
 
 

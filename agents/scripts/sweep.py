@@ -186,6 +186,9 @@ def main(arguments: list[str]) -> None:
         same = [f"--logdir={options.logdir}", f"--config={run.config_file}"]
         same += [f"--name={run.path.name}", "--seed=1"]
         say(f"Train its settings again: {command_line('train')} {shlex.join(same)}")
+    elif all(trial.state.is_finished() for trial in sweep.trials()):  # None of another process.
+        say("error: every trial has failed or was pruned; none has a score", file=sys.stderr)
+        raise SystemExit(1)
 
 
 def _open_folder(

@@ -331,7 +331,7 @@ def test_a_trial_that_ends_its_processes_without_progress_fails(sweep):
     for step in (1, 2, 3, 4, None, None, None):  # With progress, and without.
         sweep.fails(130, "--trials=1", path=path, train=functools.partial(killed, step=step))
     assert states(path) == ["RUNNING"]
-    sweep("--trials=1", path=path)
+    assert "none has a score" in sweep.fails(1, "--trials=1", path=path)
     assert states(path) == ["FAIL"]
 
 
