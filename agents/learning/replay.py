@@ -78,8 +78,9 @@ class Replay:
         (num_envs,) = {leaf.shape[0] for leaf in tf.nest.flatten(observ)}
         self.num_rows = capacity // num_envs + 1
 
+        # One axis for rows and environments: TensorFlow then reads and writes variables in place.
         def variable(shape: list[int], dtype: tf.DType) -> tf.Variable:
-            shape = [self.num_rows, num_envs, *shape]
+            shape = [self.num_rows * num_envs, *shape]
             return tf.Variable(tf.zeros(shape, dtype), trainable=False)
 
         self._observ = tf.nest.map_structure(
@@ -96,7 +97,7 @@ class Replay:
             "content": self._content,
         }
         self.row_bytes: Mapping[str, int] = {
-            name: math.prod(array.shape[2:]) * array.dtype.size
+            name: math.prod(array.shape[1:]) * array.dtype.size
             for name, array in self._arrays.items()
         }
         # Rows written so far; the current observation is that of the next one.
@@ -134,8 +135,8 @@ class Replay:
         envs = tf.range(num_envs, dtype=tf.int64)  # [B]
 
         def write(variable: tf.Variable, rows: tf.Tensor, values: tf.Tensor) -> None:
-            places = [rows % self.num_rows, tf.broadcast_to(envs, rows.shape)]
-            variable.scatter_nd_update(tf.stack(places, axis=-1), values)
+            places = self._places(Rows(rows % self.num_rows, envs))
+            variable.scatter_update(tf.IndexedSlices(values, places))
 
         # The next step overwrites its own start, unless an episode ended in between.
         tf.nest.map_structure(
@@ -238,10 +239,11 @@ class Replay:
 
     def write(self, start: np.ndarray, stop: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes what `read` returned; the last row is the current one from then on."""
-        indices = tf.stack(self._rows(start, stop), axis=-1)  # [N, 2]
+        places = self._places(self._rows(start, stop))  # [N]
         for name, array in self._arrays.items():
             numbers = arrays[name].reshape(-1).view(array.dtype.as_numpy_dtype)
-            array.scatter_nd_update(indices, numbers.reshape([len(indices), *array.shape[2:]]))
+            numbers = numbers.reshape([len(places), *array.shape[1:]])
+            array.scatter_update(tf.IndexedSlices(numbers, places))
         self._written.assign(stop - 1)
 
     def _rows(self, start: np.ndarray, stop: np.ndarray) -> Rows:
@@ -251,11 +253,12 @@ class Replay:
         row = np.concatenate([np.arange(*pair) for pair in zip(start, stop, strict=True)])
         return Rows(tf.constant(row % self.num_rows), tf.constant(env))
 
-    @staticmethod
-    def _read(variable: tf.Variable, rows: Rows) -> tf.Tensor:
-        # Of a tensor: XLA lacks the operation on variables, which also makes later writes copy them.
-        content = tf.convert_to_tensor(variable)
-        return tf.gather_nd(content, tf.stack([rows.row, rows.env], axis=-1))  # [..., M, ...]
+    def _read(self, variable: tf.Variable, rows: Rows) -> tf.Tensor:
+        return tf.gather(variable, self._places(rows))  # [..., M, ...]
+
+    def _places(self, rows: Rows) -> tf.Tensor:
+        """Indices of rows in the variables, int64."""
+        return rows.row * self._written.shape[0] + rows.env
 
 
 def check_memory(capacity: int, observation_space: Space, action_space: Space) -> int:

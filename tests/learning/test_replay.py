@@ -1,5 +1,7 @@
 """The replay against plain lists of steps."""
 
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -185,6 +187,43 @@ def test_rows_come_back_from_arrays():
     )
     for first, second in zip(left, right, strict=True):
         np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint16", "int32", "uint64", "float16", "float64"]
+)
+def test_observations_keep_their_type(dtype):
+    replay = Replay(8, tf.zeros([1, 2], dtype), action_size=1)
+    observ = tf.cast(tf.constant([[[0, 1]], [[1, 0]], [[1, 1]]]), dtype)  # [T, 1, 2]
+    flags, zeros = tf.zeros([3, 1], tf.bool), tf.zeros([3, 1])
+    replay.add(observ, zeros[..., None], zeros, flags, flags, observ, ~flags, observ[0])
+    found = replay.read(np.array([0]), np.array([4]))["observ/0"]
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [[0, 1], [1, 0], [1, 1], [0, 1]])
+
+
+def test_a_graph_that_is_not_compiled_reads_and_writes_in_place():
+    """As networks for images do; copies of a replay would take time and memory for each batch."""
+    observ = tf.zeros([1, 64, 64, 3], tf.uint8)
+    steps, flags, zeros = tf.stack([observ] * 4), tf.zeros([4, 1], tf.bool), tf.zeros([4, 1])
+    seconds = []
+    for capacity in (10, 2000):
+        replay = Replay(capacity, observ, action_size=1)
+        rows = Rows(*tf.unstack(tf.zeros([2, 4], tf.int64)))
+
+        @tf.function(autograph=False)
+        def iterate(replay=replay, rows=rows):
+            replay.add(steps, zeros[..., None], zeros, flags, flags, steps, ~flags, observ)
+            for _ in range(20):
+                found = replay.transitions(rows, tf.ones([4], tf.bool), DISCOUNT, 1)
+            return found
+
+        iterate()
+        start = time.process_time()
+        for _ in range(5):
+            iterate()
+        seconds.append(time.process_time() - start)
+    assert seconds[1] < 5 * seconds[0]
 
 
 def test_more_than_the_machine_has_is_refused():
