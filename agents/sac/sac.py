@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from agents.distributions.distribution import Distribution
 from agents.environments.action_bounds import center_and_scale
+from agents.errors import UsageError
 from agents.graph.algorithm import Algorithm, Report
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn, select_rows
@@ -22,7 +23,7 @@ from agents.policies.policy import Policy
 from agents.sac import losses
 from agents.sac.critics import Critics
 from agents.seeds import Seeds
-from agents.settings.config import Config
+from agents.settings.config import Config, sac_problem
 from agents.spaces import check_bounded, leaf_spaces
 from agents.types import NestedTensor, Space
 
@@ -54,8 +55,11 @@ class SAC(Algorithm):
 
         Raises:
           UnsupportedSpaceError: There is no network for a space, or actions are not bounded Boxes.
-          UsageError: The network does not exist, or does not fit the observations.
+          UsageError: The network does not exist, or does not fit the observations; or a setting of a
+            subclass, which `Config` does not check.
         """
+        if problem := sac_problem(config):
+            raise UsageError(problem)
         observation_space, action_space = batch_env.observation_space, batch_env.action_space
         check_bounded(action_space, "sac")
         check_memory(config.replay_capacity, observation_space, action_space)

@@ -693,8 +693,8 @@ class Config(BaseModel):
         _check_environments(self)
         _check_learning(self)
         _check_sizes(self)
-        if self.algorithm == "sac":
-            _check_sac(self)
+        if self.algorithm == "sac" and (problem := sac_problem(self)):
+            _refuse(problem)
         return self
 
     def foreign_settings(self) -> frozenset[str]:
@@ -708,33 +708,33 @@ class Config(BaseModel):
         return self.model_dump(mode=mode, exclude=set(self.foreign_settings()))
 
 
-def _check_sac(config: Config) -> None:
+def sac_problem(config: Config) -> str | None:
+    """Returns the message for settings with which SAC, or a subclass of it, can't train."""
     if config.policy != "squashed_gaussian":
-        _refuse(
-            f"policy: sac needs squashed_gaussian, got {config.policy}; start from --config=sac"
-        )
+        return f"policy: sac needs squashed_gaussian, got {config.policy}; start from --config=sac"
     if config.dropped_quantiles >= config.num_quantiles:
-        _refuse(
+        return (
             f"dropped_quantiles: expected fewer than num_quantiles {config.num_quantiles}, got "
             f"{config.dropped_quantiles}"
         )
     rollout = config.num_envs * config.rollout_length
     if config.replay_capacity < 2 * rollout:
-        _refuse(
+        return (
             f"replay_capacity: expected at least two rollouts of {rollout} steps "
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
             f"{config.replay_capacity}"
         )
     if config.learning_starts >= config.replay_capacity // config.num_envs * config.num_envs:
-        _refuse(
+        return (
             f"learning_starts: expected fewer steps than replay_capacity {config.replay_capacity}, "
             f"got {config.learning_starts}"
         )
     if config.learning_starts >= config.steps:
-        _refuse(
+        return (
             f"learning_starts: expected fewer than the {config.steps:,} steps of the training, which "
             f"would learn nothing, got {config.learning_starts:,}"
         )
+    return None
 
 
 def _check_sizes(config: Config) -> None:

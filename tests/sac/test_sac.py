@@ -4,6 +4,7 @@ import pytest
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError, UsageError
+from agents.sac.sac import SAC
 from agents.settings.config_file import load_config
 from tests.policies.own_networks import SPACE
 from tests.sac.agent import Agent
@@ -142,6 +143,15 @@ def test_discrete_and_unbounded_actions_are_refused():
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(UsageError, match=message):
         load_config("sac", **settings)
+
+
+def test_a_subclass_refuses_them_as_well():
+    config = load_config(
+        "default", algorithm="my_module:MySAC", num_envs=1, rollout_length=8, minibatch_size=8
+    )
+    batch_env = Agent([RandomEnv()]).batch_env
+    with pytest.raises(UsageError, match="policy: sac needs squashed_gaussian, got gaussian"):
+        SAC(batch_env, config)
 
 
 def test_ppo_refuses_settings_of_sac():
