@@ -299,6 +299,7 @@ class SAC(Algorithm):
         for observ in (rollout.observ, next_observ):
             numbers = self.policy.inputs.numbers(observ)
             if numbers is not None:
+                numbers = tf.cast(numbers, tf.float32)  # As networks take them.
                 valid &= tf.reduce_all(tf.math.is_finite(numbers), axis=-1)
         if not isinstance(rollout.restarted, tuple):
             valid &= ~rollout.restarted
@@ -396,8 +397,7 @@ class SAC(Algorithm):
 
 def num_updates(config: Config) -> int:
     """Gradient steps of an iteration."""
-    steps = config.num_envs * config.rollout_length
-    return max(1, round(config.gradient_steps * steps))
+    return round(config.gradient_steps * config.num_envs * config.rollout_length)
 
 
 def log_scale(space: Space) -> float:

@@ -724,6 +724,12 @@ def sac_problem(config: Config) -> str | None:
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
             f"{config.replay_capacity}"
         )
+    if config.gradient_steps * rollout < 1:
+        return (
+            f"gradient_steps: expected at least one gradient step per rollout of {rollout} steps "
+            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
+            f"{config.gradient_steps}; raise rollout_length"
+        )
     if config.learning_starts >= config.replay_capacity // config.num_envs * config.num_envs:
         return (
             f"learning_starts: expected fewer steps than replay_capacity {config.replay_capacity}, "

@@ -71,7 +71,7 @@ def test_a_damaged_replay_falls_back_to_the_checkpoint_before(whole, tmp_path):
     assert_equal_runs(run, whole)
 
 
-def test_without_the_replay_a_resumed_run_fills_it_again(tmp_path):
+def test_without_the_replay_a_resumed_run_fills_it_again(tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     finish(run, small(steps=200, replay_checkpoints=False))
     assert not (run.checkpoints / "replay").exists()
@@ -79,6 +79,7 @@ def test_without_the_replay_a_resumed_run_fills_it_again(tmp_path):
     weights = [name for name in before if name.startswith("critics")]
     config = run.load_config(steps=240)
     finish(run, config)
+    assert "step 200, not exactly: its replay was not saved\n" in capsys.readouterr().err
     after = arrays_of(run.checkpoints / "step-240.npz")
     assert all(np.array_equal(before[name], after[name]) for name in weights)
     finish(run, run.load_config(steps=300))

@@ -123,6 +123,24 @@ def test_first_actions_are_uniform_within_their_bounds():
     np.testing.assert_allclose(starts.std(axis=0), 3**-0.5, atol=0.08)
 
 
+def test_steps_whose_observations_exceed_float32_are_not_learned_from():
+    class Spike(OneRewardEnv):
+        """Observes a number beyond float32 in the third step."""
+
+        observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+        total = 0
+
+        def step(self, action):
+            self.total += 1
+            observ, *rest = super().step(action)
+            return np.full(1, 1e300 if self.total == 3 else observ[0]), *rest
+
+    agent = Agent([Spike("terminated")], rollout_length=20, batch_size=64)
+    _, report = agent.iterate()
+    assert int(report.nonfinite["observ"][1]) == 3  # The update is an error, or skipped.
+    assert np.isfinite(report.scalars["losses/critic"])
+
+
 def test_discrete_and_unbounded_actions_are_refused():
     for space in (spaces.Discrete(2), spaces.Box(-np.inf, np.inf, (2,)), spaces.MultiBinary(3)):
         with pytest.raises(UnsupportedSpaceError, match="bounded Boxes"):
@@ -136,6 +154,7 @@ def test_discrete_and_unbounded_actions_are_refused():
         ({"policy": "gaussian"}, "policy: sac needs squashed_gaussian, got gaussian"),
         ({"num_quantiles": 5, "dropped_quantiles": 5}, "fewer than num_quantiles 5"),
         ({"replay_capacity": 100}, "at least two rollouts of 64 steps"),
+        ({"gradient_steps": 0.01}, "at least one gradient step per rollout of 64 steps"),
         ({"learning_starts": 10**6}, "learning_starts: expected fewer steps"),
         ({"steps": 10_000}, "fewer than the 10,000 steps of the training, .*, got 10,000"),
     ],
