@@ -125,9 +125,10 @@ class Checkpoints:
             if self._replay:
                 self._replay.load(entries_of(read_record(found[0])))
         elif required or find_files(self._folder):
+            refill = ", or resume with --replay-checkpoints=false" if self._replay else ""
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
-                "start a new run instead, without --timestamp"
+                f"start a new run instead, without --timestamp{refill}"
             )
         return bool(found)
 

@@ -9,8 +9,8 @@ from agents.settings.config import PYTHON_BACKENDS, Config
 from agents.settings.validation import abbreviate
 from agents.types import PlainData
 
-# They leave the learning from a given step on unchanged, except for the length of schedules and for
-# `reset_options`, which hold the levels of a curriculum.
+# They leave the learning from a given step on unchanged, except for the length of schedules, for
+# `reset_options`, which hold the levels of a curriculum, and for a replay that is filled again.
 CHANGEABLE = frozenset(
     {
         "steps",
@@ -23,6 +23,7 @@ CHANGEABLE = frozenset(
         "info_keys",
         "num_processes",
         "on_nonfinite",
+        "replay_checkpoints",
         "reset_options",
         "start_timeout",
         "step_timeout",

@@ -158,7 +158,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
             say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         return False
     checkpoints.load(required=True)
-    unequal = "" if config.replay_checkpoints else ", not exactly: its replay was not saved"
+    unequal = "" if config.replay_checkpoints else ", not exactly: without its replay"
     say(f"Resuming {run.path} from step {learner.step:,}{unequal}", file=sys.stderr)
     if run.load_config().reset_options != config.reset_options:
         learner.evaluations.forget_best()

@@ -71,6 +71,18 @@ def test_a_damaged_replay_falls_back_to_the_checkpoint_before(whole, tmp_path):
     assert_equal_runs(run, whole)
 
 
+def test_a_run_whose_replay_is_lost_resumes_without_it(whole, tmp_path):
+    run = RunDirectory(shutil.copytree(whole.path, tmp_path / whole.path.name))
+    shutil.rmtree(run.checkpoints / "replay")
+    with (
+        pytest.warns(UserWarning, match=r"step-400.npz \(replay/step-\d+.npz: missing"),
+        pytest.raises(UsageError, match="or resume with --replay-checkpoints=false"),
+    ):
+        finish(run)
+    finish(run, run.load_config(replay_checkpoints=False, steps=500))
+    assert (run.checkpoints / "step-500.npz").exists()
+
+
 def test_without_the_replay_a_resumed_run_fills_it_again(tmp_path, capsys):
     run = RunDirectory(tmp_path / "run")
     finish(run, small(steps=200, replay_checkpoints=False))
@@ -79,7 +91,7 @@ def test_without_the_replay_a_resumed_run_fills_it_again(tmp_path, capsys):
     weights = [name for name in before if name.startswith("critics")]
     config = run.load_config(steps=240)
     finish(run, config)
-    assert "step 200, not exactly: its replay was not saved\n" in capsys.readouterr().err
+    assert "step 200, not exactly: without its replay\n" in capsys.readouterr().err
     after = arrays_of(run.checkpoints / "step-240.npz")
     assert all(np.array_equal(before[name], after[name]) for name in weights)
     finish(run, run.load_config(steps=300))
