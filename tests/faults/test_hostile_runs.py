@@ -139,7 +139,7 @@ CASES = {
 }
 CASES |= {
     f"link as {name}": functools.partial(link_folder, name)
-    for name in ("checkpoints", "checkpoints/best", "train")
+    for name in ("checkpoints", "checkpoints/best", "checkpoints/replay", "train")
 }
 CASES |= {
     f"{name}: {file}": functools.partial(write, file, data)
