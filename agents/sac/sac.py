@@ -157,7 +157,7 @@ class SAC(Algorithm):
         self._turn = turn
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
-        """Chooses actions [B, ...] and stores them; uniform ones before `learning_starts`."""
+        """Chooses actions [B, ...] and stores them; random ones are uniform before `learning_starts`."""
         turn, step = self._turn, tf.convert_to_tensor(self._step)
 
         def read(variable: tf.Variable) -> tf.Tensor:
@@ -166,8 +166,9 @@ class SAC(Algorithm):
         sample, _, _ = self.policy.act(observ, deterministic, read(self._noise))
         parts = tf.nest.flatten(sample)
         action = tf.tanh(tf.concat(parts, axis=-1))  # [B, A]
-        is_random = self.steps < self._config.learning_starts
-        action = tf.where(is_random, read(self._uniform), action)
+        if not deterministic:
+            is_random = self.steps < self._config.learning_starts
+            action = tf.where(is_random, read(self._uniform), action)
         action = tf.clip_by_value(action, -1 + _MARGIN, 1 - _MARGIN)
         if turn:
             turn.write(self._actions, action)

@@ -1,6 +1,7 @@
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError, UsageError
@@ -121,6 +122,17 @@ def test_first_actions_are_uniform_within_their_bounds():
     assert np.abs(starts).max() < 1
     np.testing.assert_allclose(starts.mean(axis=0), 0, atol=0.15)
     np.testing.assert_allclose(starts.std(axis=0), 3**-0.5, atol=0.08)
+
+
+def test_a_deterministic_rollout_has_the_modes_also_at_first():
+    agent = Agent([RandomEnv(action_space=TWO_FORCES)], rollout_length=4, learning_starts=200)
+    batch_env, sac = agent.batch_env, agent.sac
+    observ = batch_env.observ
+    _, mode, _ = sac.policy.act(tf.nest.map_structure(tf.convert_to_tensor, observ), True)
+    sac.begin_rollout(4)
+    action = sac.perform(tf.nest.map_structure(tf.convert_to_tensor, observ), True)
+    for one, other in zip(tf.nest.flatten(action), tf.nest.flatten(mode), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_steps_whose_observations_exceed_float32_are_not_learned_from():
