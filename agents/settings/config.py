@@ -724,7 +724,7 @@ def sac_problem(config: Config) -> str | None:
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
             f"{config.replay_capacity}"
         )
-    if config.gradient_steps * rollout < 1:
+    if round(config.gradient_steps * rollout) < 1:
         return (
             f"gradient_steps: expected at least one gradient step per rollout of {rollout} steps "
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
