@@ -438,7 +438,8 @@ class WorkerHost:
         """Translates a channel failure into a typed error."""
         if isinstance(failure, TimeoutError):
             self._deadline, self.has_failed = None, True
-            message = f"A worker process did not reply within {self.timeout:g} seconds"
+            setting = "step_timeout" if self.is_ready else "start_timeout"
+            message = f"A worker process did not reply within {self.timeout:g} seconds ({setting})"
             return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)
         if isinstance(failure, ChannelClosed):
             exit_code = self.worker.wait(EXIT_SECONDS)
