@@ -154,17 +154,20 @@ class Policy:
 
 
 def check_size(
-    observation_space: Space, action_space: Space, config: Config, max_bytes: int
+    observation_space: Space,
+    action_space: Space,
+    config: Config,
+    max_bytes: int,
+    with_critics: bool = False,
 ) -> None:
-    """Checks that a file can hold the weights of a policy and its value function or critics.
-
-    That is known before memory is allocated for them.
+    """Checks that a file can hold the weights of a policy, before memory is allocated for them.
 
     Args:
       observation_space: See `Policy`.
       action_space: See `Policy`.
       config: See `Policy`.
       max_bytes: Size of the file.
+      with_critics: Whether it also holds the critics of an algorithm that has no value function.
 
     Raises:
       UsageError: It is smaller than the weights.
@@ -190,10 +193,11 @@ def check_size(
         return sum(math.prod(pair) for pair in itertools.pairwise([*sizes, outputs]))
 
     weights = least(inputs.shapes, config.layers, outputs)
-    if not config.shared_torso:
-        has_critics = config.algorithm in WITHOUT_VALUES
-        number, outputs = (config.num_critics, config.num_quantiles) if has_critics else (1, 1)
-        weights += number * least(inputs.shapes, config.value_layers or config.layers, outputs)
+    if config.algorithm in WITHOUT_VALUES:
+        number, outputs = config.num_critics if with_critics else 0, config.num_quantiles
+    else:
+        number, outputs = 0 if config.shared_torso else 1, 1
+    weights += number * least(inputs.shapes, config.value_layers or config.layers, outputs)
     if 4 * weights > max_bytes:
         raise UsageError(
             f"the checkpoint does not fit the configuration: it has {max_bytes:,} bytes, the policy "

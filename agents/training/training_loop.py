@@ -146,7 +146,8 @@ def _check_size(config: Config, run: RunDirectory, envs: VectorEnv | InGraphEnv)
         warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
         found = newest_intact(run.checkpoints)
     if found and ":" not in config.algorithm:
-        check_size(*single_spaces(envs), config, found[0].path.stat().st_size)
+        size = found[0].path.stat().st_size
+        check_size(*single_spaces(envs), config, size, with_critics=True)
 
 
 def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Checkpoints) -> bool:

@@ -140,11 +140,14 @@ def test_critics_count_as_well():
     config = load_config("sac", num_critics=3, num_quantiles=25, value_layers=(32, 16))
     policy = Policy(BOX, BOX, config)
     critics = Critics(policy.inputs, BOX.shape[0], config, seed=0)
-    weights = {**policy.network.variables(), **critics.variables()}.values()
-    size = sum(weight.numpy().nbytes for weight in weights)
-    check_size(BOX, BOX, config, size)
+    own, theirs = (
+        sum(weight.numpy().nbytes for weight in each.variables().values())
+        for each in (policy.network, critics)
+    )
+    check_size(BOX, BOX, config, own)  # As in a file of the policy alone.
+    check_size(BOX, BOX, config, own + theirs, with_critics=True)
     with pytest.raises(UsageError, match="does not fit"):
-        check_size(BOX, BOX, config, size // 2)
+        check_size(BOX, BOX, config, (own + theirs) // 2, with_critics=True)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +169,4 @@ def test_policies_that_no_file_can_hold_are_refused_before_they_are_made(
 ):
     config = load_config(settings.pop("preset", "default"), **settings)
     with pytest.raises(UsageError, match="the policy needs [0-9,]+ or more"):
-        check_size(observations, actions, config, 10**8)
+        check_size(observations, actions, config, 10**8, with_critics=True)
