@@ -119,7 +119,9 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
         if all("curves" in table.get(row, {}) for row in rows.values())
     }
     if tasks:
-        plot_algorithms(folder / "ppo_and_sac.png", tasks)
+        images = outdir / "docs" / "images"
+        images.mkdir(parents=True, exist_ok=True)
+        plot_algorithms(images / "ppo_and_sac.png", tasks)
     rows_file.write_text(compact_json(table) + "\n")
     (outdir / "configs").mkdir(exist_ok=True)
     (outdir / "configs" / "expected.json").write_text(expected_results(table))

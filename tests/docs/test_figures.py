@@ -140,6 +140,9 @@ def sac():
     stored = read("benchmarks/sac.json")["sac"]["HalfCheetah-v5/sac"]
     two, one = (1000 / stored[name]["median"] for name in ("ours", "1 thread"))
     yield f"SAC takes {two:.1f} ms a step with two threads, and {one:.1f} ms with one"
+    short, long = (RESULTS[preset] for preset in ("sac_pendulum", "pendulum"))
+    yield f"mean return is {short['mean']:.0f} after {short['steps']:,} steps"
+    yield f"`pendulum` has {long['mean']:.0f} after {long['steps']:,}"
 
 
 def scaling():
