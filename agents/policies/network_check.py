@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Mapping
 
@@ -79,7 +78,6 @@ def _problem_of_gradients(
 
     # A graph, as training has: layers and their names may fit no graph, and gradients reach all
     # branches of a condition.
-    @functools.partial(tf.function, jit_compile=True, autograph=False)
     def compute(inputs: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             features = model(inputs, training=False)
@@ -88,7 +86,8 @@ def _problem_of_gradients(
         unused[:] = [path for path, gradient in gradients.items() if gradient is None]
         return [tf.convert_to_tensor(one) for one in gradients.values() if one is not None]
 
-    compute.get_concrete_function(inputs)
+    compiled = tf.function(compute, jit_compile=True, autograph=False)
+    compiled.get_concrete_function(inputs)
     if unused:
         return (
             f"the features do not depend on {len(unused)} of the trained weights: "
@@ -103,7 +102,7 @@ def _problem_of_gradients(
             )
     if set(inputs) == {"vector"}:  # Others are trained in a plain graph.
         try:
-            compute.experimental_get_compiler_ir(inputs)(stage="hlo")
+            compiled.experimental_get_compiler_ir(inputs)(stage="hlo")
         except ValueError as error:
             return (
                 f"XLA can't compile it ({str(error).splitlines()[0][:200]})\n"
