@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -265,18 +266,41 @@ def check_memory(capacity: int, observation_space: Space, action_space: Space) -
     """Returns the bytes that a replay takes; see `Replay`.
 
     Raises:
-      UsageError: The machine has less memory.
+      UsageError: The machine, or the container, has less memory.
     """
     observ = sum(
         math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaf_spaces(observation_space)
     )
     action = 4 * num_dimensions(action_space)
     num_bytes = capacity * int(observ + action + 4 + 1)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = _memory_limit()
     if num_bytes > memory:
         raise UsageError(
-            f"replay_capacity: {capacity:,} steps take {num_bytes / 1e9:,.1f} GB, and this machine has "
-            f"{memory / 1e9:,.1f} GB of memory\n"
+            f"replay_capacity: {capacity:,} steps take {num_bytes / 1e9:,.1f} GB, and this process may "
+            f"use {memory / 1e9:,.1f} GB of memory\n"
             f"expected {capacity * memory // num_bytes:,} or fewer"
         )
     return num_bytes
+
+
+def _memory_limit() -> int:
+    """Returns the bytes that this process may use: the machine's, or fewer in a container or a job."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    # By controller, in versions 2 and 1 of Linux's control groups.
+    files = {
+        "": ("/sys/fs/cgroup", "memory.max"),
+        "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+    }
+    groups = Path("/proc/self/cgroup")
+    for line in groups.read_text().splitlines() if groups.is_file() else []:
+        _, controller, group = line.split(":", 2)
+        if controller not in files:
+            continue
+        mount, name = files[controller]
+        # The limits of all groups around it hold, too. A container may see the outermost one only.
+        for path in (Path(group), *Path(group).parents):
+            file = Path(f"{mount}{path}", name)
+            limit = file.read_text().strip() if file.is_file() else "max"
+            if limit != "max":
+                limits.append(int(limit))
+    return min(limits)

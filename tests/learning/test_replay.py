@@ -1,5 +1,10 @@
 """The replay against plain lists of steps."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -226,3 +231,30 @@ def test_more_than_the_machine_has_is_refused():
     assert check_memory(1000, image, action) == 1000 * (84 * 84 * 4 + 4 * 6 + 5)
     with pytest.raises(UsageError, match="replay_capacity: 1,000,000,000 steps take .* GB"):
         check_memory(10**9, image, action)
+
+
+def test_more_than_a_control_group_has_is_refused():
+    mount = Path("/sys/fs/cgroup")
+    is_first_version = (mount / "memory").is_dir()
+    group = (mount / "memory" if is_first_version else mount) / f"agents-{os.getpid()}"
+    try:
+        (group / "inner").mkdir(parents=True)
+        limit = "memory.limit_in_bytes" if is_first_version else "memory.max"
+        (group / limit).write_text(str(4096 * 10**6))
+    except OSError:
+        pytest.skip("control groups of memory can't be changed here")
+    program = (
+        "import gymnasium, numpy, os, pathlib, sys\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))\n"
+        "from agents.learning.replay import check_memory\n"
+        "box = gymnasium.spaces.Box(-1, 1, (6,), numpy.float32)\n"
+        "check_memory(10**8, box, box)\n"
+    )
+    try:
+        procs = str(group / "inner" / "cgroup.procs")
+        run = subprocess.run([sys.executable, "-c", program, procs], capture_output=True, text=True)
+    finally:
+        (group / "inner").rmdir()
+        group.rmdir()
+    assert "may use 4.1 GB of memory" in run.stderr
+    assert "expected 77,283,018 or fewer" in run.stderr
