@@ -1,3 +1,4 @@
+import re
 import warnings
 
 import numpy as np
@@ -6,7 +7,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.runs.comparison import UNDIVIDED, RunScores, bootstrap_interval, compare_runs
+from agents.runs.comparison import (
+    UNDIVIDED,
+    RunScores,
+    bootstrap_interval,
+    compare_runs,
+    table_lines,
+)
 from agents.settings.config_file import load_config
 
 
@@ -106,6 +113,20 @@ def test_a_curve_over_seeds():
     assert steps == 2000 and minutes == pytest.approx((2 + 4 + 2) / 3)
     [group] = compare_runs(runs[:2], "minutes")
     assert group.positions.tolist() == [1, 2, 3, 6] and group.progress == (2250, 3)
+
+
+@pytest.mark.parametrize("num_seeds", [1, 2, 3, 4, 5])
+def test_intervals_of_few_seeds_say_how_often_they_miss(num_seeds):
+    groups = compare_runs([run([(1, seed)], seed=seed) for seed in range(num_seeds)])
+    note = table_lines(groups, "return")[3:]
+    if num_seeds in (1, 5):
+        assert not note
+        return
+    (line,) = note
+    percent = re.search(rf"of {num_seeds} seeds .* about (\d+) % of", line)[1]
+    trials = np.random.default_rng(0).normal(size=(500, num_seeds))
+    misses = np.mean([not low <= 0 <= high for low, high in map(bootstrap_interval, trials)])
+    assert abs(misses - int(percent) / 100) < 0.06  # Three standard errors.
 
 
 def test_long_runs_keep_a_thousand_positions():
