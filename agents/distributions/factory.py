@@ -32,8 +32,8 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
       space: Box of floats, Discrete, MultiDiscrete, MultiBinary, or Dict or Tuple of those, nested
         or not.
       config: `policy`, `state_dependent_std`, `initial_log_std`, `divide_initial_std` and
-        `scale_actions` determine the distribution over a Box; `noise_correlation` requires Gaussian distributions. If
-        `policy` is an entry point, its function makes the distribution from Box and configuration.
+        `scale_actions` determine the distribution over a Box; `noise_correlation` requires
+        Gaussian noise. If `policy` is an entry point, its function makes the distribution from Box and configuration.
 
     Raises:
       UsageError: The function of the user failed, or returned something else.
@@ -43,8 +43,11 @@ def make_action_distribution(space: Space, config: Config) -> ParametricDistribu
     check_action_space(space)
     check_policy(space, config.policy)
     distributions = [_leaf_distribution(leaf, config) for leaf in leaf_spaces(space)]
-    gaussian = [isinstance(one, ParametricGaussian) for one in distributions]
-    if config.noise_correlation and not all(gaussian):
+    # A user's subclass may have other noise; correlated noise is standard normal.
+    is_normal = [
+        getattr(type(one), "noise", None) is ParametricGaussian.noise for one in distributions
+    ]
+    if config.noise_correlation and not all(is_normal):
         raise UnsupportedSpaceError(
             f"noise_correlation needs Gaussian policies, got policy '{config.policy}' and the action space {space}.\n"
             "Set it to 0."

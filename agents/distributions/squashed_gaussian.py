@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from agents.distributions.box import to_box
 from agents.distributions.gaussian import Gaussian, ParametricGaussian
 from agents.distributions.parametric_distribution import reject_mask
 from agents.environments.action_bounds import center_and_scale
@@ -117,11 +116,12 @@ class ParametricSquashedGaussian(ParametricGaussian):
           initial_log_std: Logarithm of the standard deviation of u before training.
           state_dependent_std: Whether the standard deviation depends on the observation.
         """
-        super().__init__(space, initial_log_std, state_dependent_std)
-        self._center, self._scale = (part.reshape(-1) for part in center_and_scale(space))  # [A]
+        scaled = np.ones(space.shape, bool)
+        super().__init__(space, initial_log_std, state_dependent_std, scaled)
+        scale = center_and_scale(space)[1].reshape(-1)  # [A]
         # A dimension with a single possible value has no density; its term is omitted, so that the
         # others stay finite.
-        self._log_scale = np.log(np.where(self._scale > 0, self._scale, 1.0)).astype(np.float32)
+        self._log_scale = np.log(np.where(scale > 0, scale, 1.0)).astype(np.float32)
 
     def distribution(
         self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
@@ -140,8 +140,4 @@ class ParametricSquashedGaussian(ParametricGaussian):
 
     def to_environment(self, sample: tf.Tensor) -> tf.Tensor:
         """Squashes and scales samples [..., A]: [..., *shape] of the space's dtype."""
-        squashed = tf.cast(tf.tanh(sample), self._space.dtype)  # [..., A] in [-1, 1]
-        center, scale = (
-            tf.constant(values, self._space.dtype) for values in (self._center, self._scale)
-        )
-        return to_box(self._space, center + scale * squashed)
+        return super().to_environment(tf.tanh(sample))

@@ -25,6 +25,10 @@ NUMBERS, TORQUES = spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,))
 KINDS = {
     "gaussian": Kind((NUMBERS, TORQUES), {"layers": [64, 64]}),
     "beta": Kind((NUMBERS, TORQUES), {"policy": "beta", "layers": [8]}),
+    "squashed": Kind(
+        (NUMBERS, TORQUES),
+        {"policy": "squashed_gaussian", "state_dependent_std": True, "layers": [8]},
+    ),
     "categorical": Kind((NUMBERS, spaces.Discrete(3, start=-1)), {"layers": [8]}),
     "multi-categorical": Kind(
         (spaces.MultiDiscrete([[2, 3], [4, 2]]), spaces.MultiDiscrete([2, 3])), {"layers": [8]}

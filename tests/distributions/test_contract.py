@@ -19,6 +19,7 @@ NUM_SAMPLES = 40_000
 @every_case
 def test_shapes_and_types(case):
     batch_shape, parametric, generator = [3, 4], case.make(), np.random.default_rng(0)
+    assert type(parametric) is case.kind
     distribution, other = (
         parametric.distribution(random_parameters(parametric, batch_shape, generator))
         for _ in range(2)

@@ -1,4 +1,5 @@
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ from agents.distributions.joint import ParametricJoint
 from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config import POLICIES
 from agents.settings.config_file import load_config
-from tests.distributions.cases import BOX
+from tests.deployment.untrained import KINDS
+from tests.distributions.cases import BOX, CASES
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "distributions.md"
 
 
 def test_the_configuration_determines_the_standard_deviation():
@@ -69,6 +73,11 @@ def test_functions_of_users_make_distributions_over_every_box(monkeypatch, tmp_p
         "def narrow(space, config): return ParametricGaussian(space, config.initial_log_std - 1)\n"
     )
     text += "def wrong(space, config): return space\n"
+    text += "class Wide(ParametricGaussian):\n"
+    text += "    def __init__(self, space, config): super().__init__(space)\n"
+    text += (
+        "    def noise(self, generator, batch_shape): return 1 / generator.normal(batch_shape)\n"
+    )
     (tmp_path / "users_policies.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     config = load_config("default", policy="users_policies:narrow", initial_log_std=-0.5)
@@ -79,7 +88,19 @@ def test_functions_of_users_make_distributions_over_every_box(monkeypatch, tmp_p
         config = load_config("default", policy=f"users_policies:{name}")
         with pytest.raises(UsageError, match=words):
             make_action_distribution(BOX, config)
+    settings = {"policy": "users_policies:narrow", "noise_correlation": 0.5}
+    assert isinstance(make_action_distribution(BOX, load_config(**settings)), ParametricGaussian)
+    settings["policy"] = "users_policies:Wide"
+    with pytest.raises(UnsupportedSpaceError, match="noise_correlation needs Gaussian"):
+        make_action_distribution(BOX, load_config(**settings))
     monkeypatch.delitem(sys.modules, "users_policies")
+
+
+def test_every_policy_is_tested_exported_and_in_the_guide():
+    for name in POLICIES:
+        assert name in {case.policy for case in CASES.values()}, name
+        assert name in {kind.settings.get("policy", "gaussian") for kind in KINDS.values()}, name
+        assert f"| `{name}` |" in GUIDE.read_text(), name
 
 
 def test_correlated_noise_needs_gaussian_policies():
