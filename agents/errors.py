@@ -80,6 +80,10 @@ class JournalError(UsageError):
     """The journal of a sweep can't be written, as on a full disk; that is no trial's fault."""
 
 
+class CheckpointError(UsageError):
+    """The last checkpoint of a run can't be written, as on a full disk."""
+
+
 class InvalidActionError(ValueError):
     """An action outside of the action space; the message names the environment's index."""
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agents.errors import UsageError
-from agents.settings.config import Config, elements_per_minibatch, sequence_length
+from agents.settings.config import ONE_LEARNER, Config, elements_per_minibatch, sequence_length
 from agents.tensorflow_setup import quiet_tensorflow
 from agents.types import PlainData
 
@@ -169,11 +169,13 @@ def check_trusted(addresses: Sequence[str]) -> None:
 
 
 def check_learners(config: Config, num_learners: int) -> None:
-    """Refuses numbers of learners that environments or minibatches can't be divided among.
+    """Refuses several learners of SAC, and numbers that do not divide environments or minibatches.
 
     Raises:
-      UsageError: They can't, and the message names the nearest numbers that can.
+      UsageError: They can't train together; the message names the nearest numbers that can.
     """
+    if num_learners > 1 and config.algorithm in ONE_LEARNER:
+        raise UsageError(f"{config.algorithm} trains with one learner, got {num_learners}")
     if divides(config, num_learners):
         return
     possible = [number for number in range(1, config.num_envs + 1) if divides(config, number)]

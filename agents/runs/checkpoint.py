@@ -91,9 +91,12 @@ class Checkpoints:
                 write(self._folder, step, arrays, best, record)
             except OSError as error:
                 self.check_in_place()  # The folder may have been moved meanwhile.
+                loss = "the evaluation does not count as the best"
+                if not best:
+                    loss = "a stop now loses the steps since the last saved checkpoint"
                 warnings.warn(
                     f"the {'best ' if best else ''}checkpoint of step {step:,} could not be saved in {self._folder} "
-                    f"({error.strerror or error}); training continues, and tries again at the next checkpoint",
+                    f"({error.strerror or error}); {loss}",
                     stacklevel=2,
                 )
                 return False

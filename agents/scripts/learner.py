@@ -41,7 +41,7 @@ from agents.errors import (
 )
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import resume_hints, scheduler_of, train, train_in_console
-from agents.settings.config import ONE_LEARNER, Config, device_of
+from agents.settings.config import Config, device_of
 from agents.settings.entry_points import refusing_modules_in
 from agents.settings.parser import option_name
 from agents.settings.reports import exit_code, report_error, run, say
@@ -70,8 +70,6 @@ def train_together(
     Raises:
       UsageError: The settings do not allow for it.
     """
-    if config.algorithm in ONE_LEARNER:
-        raise UsageError(f"{config.algorithm} trains with one learner; leave out --learners")
     task = {
         "config": config.settings(),
         "run": str(run_directory.path),

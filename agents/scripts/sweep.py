@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents import stop_signals
 from agents.errors import (
+    CheckpointError,
     EnvironmentFailure,
     InvalidActionError,
     JournalError,
@@ -305,7 +306,7 @@ def train_trials(sweep: Sweep, num_trials: int) -> bool:
 
     Raises:
       KeyboardInterrupt: Training was interrupted. The next process resumes the trial.
-      JournalError: The journal can't be written. The next process resumes the trial.
+      CheckpointError, JournalError: A file can't be written. The next process resumes the trial.
       EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError: The first trials of the
         sweep have all failed, the last one with this error.
     """
@@ -353,7 +354,7 @@ def _train_trial(sweep: Sweep, trial: Trial) -> Exception | None:
             if not logged:
                 raise UsageError(f"{run.metrics_file} has no evaluation")
             last, is_pruned = logged[-1], False
-    except JournalError:
+    except (CheckpointError, JournalError):  # The disk is full: no trial's fault.
         raise
     except FAILURES as error:
         run.write_error(error)

@@ -18,7 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.deployment.scores import outcome
+from agents.distributed.cluster import check_learners
 from agents.errors import (
+    CheckpointError,
     EnvironmentFailure,
     InvalidActionError,
     NonFiniteError,
@@ -39,6 +41,7 @@ from agents.settings.entry_points import (
 from agents.settings.parser import parse_command
 from agents.settings.peer_names import argument_hint
 from agents.settings.reports import command_line, interpreter, report_error, run, say
+from agents.settings.resumption import check_resumption
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
@@ -175,6 +178,7 @@ def train(
       UsageError: The environment is unknown, or there is no policy for its spaces; another process
         trains the run, it can't be resumed with these settings, or the tracker can't be started;
         Keras does not run on TensorFlow.
+      CheckpointError: The last checkpoint could not be saved, as on a full disk.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       InvalidActionError: An action is not in the action space.
       LearnerLostError: Another learner has failed or does not answer.
@@ -283,7 +287,7 @@ def main(arguments: list[str]) -> None:
 
         note = describe_default(config.env)
     if options.dry_run:
-        say(*_dry_run(config), *filter(None, [note]))
+        say(*_dry_run(config, resumed, options.learners), *filter(None, [note]))
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
@@ -333,6 +337,8 @@ def train_in_console(
     except KeyboardInterrupt as interrupt:
         gc.freeze()  # Python's end would look for garbage in all of TensorFlow, for seconds.
         raise SystemExit(report_error(interrupt, *hints())) from None
+    except CheckpointError as error:
+        raise SystemExit(report_error(error, *hints())) from None
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         # The folder is missing if the environments could not be created.
         written = [run.write_error(error)] if run.path.is_dir() else []
@@ -378,8 +384,15 @@ def folders_of_other_runs(*files: str | None) -> list[Path]:
     return folders
 
 
-def _dry_run(config: Config) -> list[str]:
-    """Describes the training; creates one environment for its spaces."""
+def _dry_run(config: Config, resumed: RunDirectory | None, num_learners: int) -> list[str]:
+    """Describes the training; creates one environment for its spaces.
+
+    Raises:
+      UsageError: The training would not start with these settings.
+    """
+    check_learners(config, num_learners)
+    if resumed:
+        check_resumption(resumed.load_config(), config)
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:

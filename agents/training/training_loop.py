@@ -13,7 +13,7 @@ from agents import stop_signals
 from agents.deployment.policy_function import graph_of
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import TrainedPolicy, single_spaces
-from agents.errors import first_line
+from agents.errors import CheckpointError, first_line
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
@@ -65,6 +65,7 @@ def training_loop(
     Raises:
       UsageError: No checkpoint is intact, or it does not fit the configuration, or there is no policy for the
         environment's spaces.
+      CheckpointError: The last checkpoint could not be saved, as on a full disk.
       EnvironmentFailure: An environment, or the process that hosts it, failed.
       InvalidActionError: An action is not in the action space.
       LearnerLostError: Another learner has failed or does not answer.
@@ -230,7 +231,8 @@ def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -
 class FinalCheckpoint:
     """On a stop inside this context: undoes the unfinished rollout and saves a checkpoint.
 
-    It saves before anything is closed, which may take seconds. Failures save nothing.
+    It saves before anything is closed, which may take seconds. Failures save nothing. A training that
+    ends must have saved its last step.
 
     Attributes:
       saved_step: Step whose scheduled checkpoint is on the disk, where no other one is saved; None
@@ -256,10 +258,16 @@ class FinalCheckpoint:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        step = self._learner.step
+        if error is None and step != self.saved_step:
+            raise CheckpointError(
+                f"the checkpoint of the last step, {step:,}, could not be saved\n"
+                "make room on the disk and resume the run"
+            )
         if isinstance(error, KeyboardInterrupt):
             stop_signals.take()
         elif not isinstance(error, GeneratorExit):
-            return  # The training ended or failed. A caller that leaves the loop raises GeneratorExit.
+            return  # The training is complete or failed. A caller that leaves the loop raises GeneratorExit.
         self._checkpoints.check_in_place()
         self._learner.undo_rollout()
         if self._learner.step != self.saved_step:

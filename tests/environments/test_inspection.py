@@ -28,11 +28,13 @@ class Walk(gymnasium.Env):
         reward=lambda place: place,
         length=20,
         keeps_place=False,
+        terminates=False,
     ):
         self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = action_space
         self._observe, self._draw, self._reward = observe, draw, reward
         self._length, self._keeps_place, self._place = length, keeps_place, 0.0
+        self._terminates = terminates
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -44,7 +46,8 @@ class Walk(gymnasium.Env):
         self._steps += 1
         self._place += float(np.sum(action)) / 1e3
         done = self._steps == self._length
-        return self._observation(), float(self._reward(self._place)), done, False, {}
+        flags = done and self._terminates, done and not self._terminates
+        return self._observation(), float(self._reward(self._place)), *flags, {}
 
     def _observation(self):
         noise = self._draw() if self._draw else self.np_random.uniform()
@@ -145,6 +148,9 @@ FINDINGS = [  # Whether it is an error, its problem, its advice.
     ),
     ({"keeps_place": True}, (False, "a used environment", "RebuildOnSeed")),
     ({"length": None}, (False, "no episode ended in 200 random steps", "--max-episode-steps")),
+    ({"terminates": True}, (False, "all 10 episodes terminated after 20 steps", "truncated")),
+    ({"terminates": True, "length": 9}, None),
+    ({"terminates": True, "length": 150}, None),
     # Gymnasium's checker finds the same.
     ({"observation_space": box(0, 0.5)}, (False, r"in an observation of Box\(0.0, 0.5", "widen")),
     ({"reward": lambda place: 0.0}, (False, "the reward was 0 in all 200 random steps", "")),
@@ -209,6 +215,50 @@ def test_masked_actions_are_not_taken():
     (found,) = inspect_env(make, 100).findings
     assert not found.is_error and "hold an action_mask, but training ignores it" in found.problem
     assert inspect_env(make, 100, action_mask=True).findings == []
+
+
+class Masked(gymnasium.Env):
+    """Has a mask at every second step, and allows all actions at the others."""
+
+    def __init__(self, action_space, mask, is_observed):
+        self.action_space, self._is_observed = action_space, is_observed
+        self._masks = [np.ones(len(mask), np.int8), np.array(mask, np.int8)]
+        places = {"x": spaces.Box(-1, 1, (1,))}
+        masks = {"action_mask": spaces.MultiBinary(len(mask))}
+        self.observation_space = spaces.Dict(places | masks if is_observed else places)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._results()
+
+    def step(self, action):
+        self._steps += 1
+        observ, info = self._results()
+        return observ, float(observ["x"][0]), False, self._steps == 10, info
+
+    def _results(self):
+        place = {"x": self.np_random.uniform(-1, 1, 1).astype(np.float32)}
+        mask = {"action_mask": self._masks[self._steps % 2]}
+        return (place | mask, {}) if self._is_observed else (place, mask)
+
+
+@pytest.mark.parametrize("is_observed", [False, True])
+@pytest.mark.parametrize(
+    ("action_space", "mask", "is_blocked"),
+    [
+        (spaces.Discrete(3), [0, 0, 0], True),
+        (spaces.Discrete(3), [0, 1, 0], False),
+        (spaces.MultiDiscrete([2, 3]), [1, 1, 0, 0, 0], True),
+        (spaces.MultiDiscrete([2, 3]), [0, 1, 0, 1, 0], False),
+    ],
+)
+def test_masks_that_allow_no_action(action_space, mask, is_blocked, is_observed):
+    make = functools.partial(Masked, action_space, mask, is_observed)
+    found = inspect_env(make, 100, action_mask=True).findings
+    assert len(found) == is_blocked
+    for one in found:
+        assert "was 0 for all actions at 50 of 100 random steps" in one.problem
 
 
 def test_environments_are_closed():

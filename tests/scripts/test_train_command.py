@@ -9,6 +9,7 @@ import time
 import gymnasium
 import pytest
 
+from agents.errors import UsageError
 from agents.runs.metrics_file import read_metrics
 from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import RunDirectory
@@ -42,6 +43,8 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     capsys.readouterr()
     main([f"--logdir={tmp_path}", "--timestamp=latest"])
     assert capsys.readouterr().out.startswith("Nothing left to do. The last evaluation gave ")
+    with pytest.raises(UsageError, match="learning_rate: the run has "):
+        main([f"--logdir={tmp_path}", "--timestamp=latest", "--learning-rate=1", "--dry-run"])
 
 
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
@@ -61,6 +64,12 @@ def test_a_dry_run_shows_what_would_be_trained_and_leaves_nothing(tmp_path, caps
         assert line in lines
     assert any(line.split() == ["policy/hidden_0/kernel", "4", "x", "5"] for line in lines)
     assert not logdir.exists()
+    for refused, words in [
+        (["--config=cartpole", "--learners=5"], "5 learners do not divide num_envs 8"),
+        (["--config=sac_pendulum", "--learners=2"], "sac trains with one learner, got 2"),
+    ]:
+        with pytest.raises(UsageError, match=words):
+            main([f"--logdir={logdir}", *refused, "--dry-run"])
 
 
 def test_the_help_shows_the_values_of_the_preset(capsys, monkeypatch):

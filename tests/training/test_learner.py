@@ -10,11 +10,20 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
 
+from agents.errors import UsageError
+from agents.ppo.ppo import PPO
 from agents.settings.config_file import load_config
+from agents.tensor_envs import InGraphTensorEnv
 from agents.training.learner import Learner
 from tests.fingerprint import fingerprint
 from tests.toys import RandomEnv
-from tests.training.learners import IMAGE, make_learner, make_random_env, make_tensor_env
+from tests.training.learners import (
+    IMAGE,
+    TINY,
+    make_learner,
+    make_random_env,
+    make_tensor_env,
+)
 
 
 @pytest.fixture(scope="module", params=[make_random_env, make_tensor_env])
@@ -240,6 +249,20 @@ def test_new_episodes_start_without_a_recurrent_state():
     assert len(states) == 2 and all(state.numpy().any() for state in states)
     learner.begin_episodes()
     assert not any(state.numpy().any() for state in states)
+
+
+def test_an_algorithm_must_count_its_steps():
+    class Uncounted(PPO):
+        def train(self, rollout):
+            report = super().train(rollout)
+            self.steps.assign(0)
+            return report
+
+    config = load_config("default", **TINY)
+    learner = Learner(InGraphTensorEnv(make_tensor_env(), 2), None, Uncounted, config)
+    learner.begin_episodes()
+    with pytest.raises(UsageError, match="Uncounted.train added 0 .* expected the 16 steps"):
+        learner.iterate()
 
 
 def test_averaged_weights_are_evaluated_too():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from agents.deployment.space_json import space_from_json
-from agents.errors import UsageError
+from agents.errors import CheckpointError, UsageError
 from agents.runs import checkpoint_files
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config_file import load_config
@@ -94,6 +94,26 @@ def test_a_best_score_whose_checkpoint_cannot_be_saved_is_revoked(tmp_path, monk
         list(start(run))
     with np.load(run.checkpoints / "step-64.npz") as values:
         assert values["run%2Fbest"] == np.finfo(np.float64).min
+
+
+def test_training_fails_if_its_last_checkpoint_cannot_be_saved(whole, tmp_path, monkeypatch):
+    write = checkpoint_files.write
+    full = OSError(28, "No space left on device")
+
+    def fails_at_the_end(folder, step, *others):
+        if step == 64:
+            raise full
+        write(folder, step, *others)
+
+    run = RunDirectory(tmp_path / "run")
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match="step 64 could not be"):
+        patch.setattr("agents.runs.checkpoint.write", fails_at_the_end)
+        training, scores = start(run), []
+        with pytest.raises(CheckpointError, match="last step, 64, could not be saved"):
+            scores.extend(training)
+    assert run.checkpoint("last").name == "step-48"
+    assert list(start(run)) == [whole[1][1]]
+    assert run.checkpoint("last").name == "step-64"
 
 
 def test_a_run_does_not_start_over_without_its_checkpoints(whole, tmp_path):
