@@ -30,6 +30,9 @@ _COMPARED_STEPS = 200
 
 # Float32 has 24 bits: of numbers this many times as large as what changes in them, 1 % is lost.
 _LOST_BELOW = 100 * 2.0**-24
+# Shorter tasks may well have a number of rounds.
+_SHORTEST_LIMIT = 10
+
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -103,28 +106,23 @@ def inspect_env(
     if steps:
         findings += _check_observations(observation_space, steps)
         findings += _check_rewards(steps)
-        if not time_limit and not steps.lengths:
-            problem = f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit"
-            advice = "--max-episode-steps=1000 cuts episodes, so that evaluations end"
-            findings.append(Finding(False, problem, advice))
-        if steps.masked and not action_mask:
-            problem = f"the {steps.masked} hold an {KEY}, but training ignores it"
-            advice = "--action-mask=true lets the policy take valid actions only"
-            findings.append(Finding(False, problem, advice))
+        findings += _check_episodes(steps, time_limit)
+        findings += _check_masks(steps, action_mask)
     findings.sort(key=lambda finding: not finding.is_error)
     return Inspection(observation_space, action_space, time_limit, steps, findings)
 
 
 def describe(env: str, inspection: Inspection) -> list[str]:
     """Returns the lines about spaces and random steps."""
-    limit = inspection.time_limit
+    limit, steps = inspection.time_limit, inspection.steps
+    own = "the environment's own" if steps and any(steps.truncated) else "none"
     lines = [
         env,
         f"  observations  {inspection.observation_space}",
         f"  actions       {inspection.action_space}",
-        f"  time limit    {f'{limit:,} steps' if limit else 'none'}",
+        f"  time limit    {f'{limit:,} steps' if limit else own}",
     ]
-    if not (steps := inspection.steps):
+    if not steps:
         return lines
     reward, lengths = steps.reward, steps.lengths
     ended = f"{len(lengths):,} ended" if lengths else "none ended"
@@ -293,6 +291,40 @@ def _check_rewards(steps: RandomSteps) -> list[Finding]:
     problem = f"the reward was {reward[0]:g} in all {len(reward):,} random steps"
     advice = "actions must change it before a policy can learn: reward progress, or start nearer to the goal"
     return [Finding(False, problem, advice)]
+
+
+def _check_episodes(steps: RandomSteps, time_limit: int | None) -> list[Finding]:
+    """Checks that episodes end, and not all in a terminal state at the same step."""
+    if not time_limit and not steps.lengths:
+        problem = (
+            f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit"
+        )
+        advice = "--max-episode-steps=1000 cuts episodes, so that evaluations end"
+        return [Finding(False, problem, advice)]
+    is_equal = len(steps.lengths) > 1 == len(set(steps.lengths))
+    if not is_equal or steps.lengths[0] < _SHORTEST_LIMIT or any(steps.truncated):
+        return []
+    problem = (
+        f"all {len(steps.lengths):,} episodes terminated after {steps.lengths[0]:,} steps, as at a "
+        "time limit"
+    )
+    advice = (
+        "at a time limit, return truncated instead of terminated: later steps have a value there"
+    )
+    return [Finding(False, problem, advice)]
+
+
+def _check_masks(steps: RandomSteps, action_mask: bool) -> list[Finding]:
+    """Checks that action masks are used, and that each allows an action."""
+    if steps.masked and not action_mask:
+        problem = f"the {steps.masked} hold an {KEY}, but training ignores it"
+        advice = "--action-mask=true lets the policy take valid actions only"
+        return [Finding(False, problem, advice)]
+    if steps.num_blocked and action_mask:
+        problem = f"the {KEY} was 0 for all actions at {steps.num_blocked:,} of {len(steps.reward):,} random steps"
+        advice = "allow one, such as waiting, or end the episode before: the policy takes any action there"
+        return [Finding(False, problem, advice)]
+    return []
 
 
 def _named_leaves(space: Space, name: str) -> Iterator[tuple[str, Space]]:

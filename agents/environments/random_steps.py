@@ -58,21 +58,25 @@ class RandomSteps(NamedTuple):
       reward: float64 [N], rewards of the steps.
       lengths: Steps of the episodes that ended.
       returns: Their sums of rewards.
+      truncated: Whether they were truncated.
       step_seconds: Median time of a step.
       reset_seconds: Median time of a reset.
       outside: The first number of each part of observations that was out of bounds, in words that
         begin with "returned".
       masked: Place of action masks: "infos", "observations", or empty.
+      num_blocked: Steps at which the mask allowed no action.
     """
 
     scales: list[Scale]
     reward: np.ndarray
     lengths: list[int]
     returns: list[float]
+    truncated: list[bool]
     step_seconds: float
     reset_seconds: float
     outside: list[str]
     masked: str
+    num_blocked: int
 
 
 def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
@@ -88,10 +92,11 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
     rewards: list[float] = []
     lengths: list[int] = []
     returns: list[float] = []
+    truncations: list[bool] = []
     step_seconds: list[float] = []
     reset_seconds: list[float] = []
     given_seed: int | None = seed
-    begins, masked = True, ""
+    begins, masked, num_blocked = True, "", 0
     while len(rewards) < num_steps:
         if begins:
             start = time.perf_counter()
@@ -101,6 +106,7 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
         if _observes_mask(observ) or KEY in info:
             masked = "observations" if _observes_mask(observ) else "infos"
+            num_blocked += _allows_nothing(env.action_space, observ, info)
         action = sample_action(env.action_space, observ, info)
         start = time.perf_counter()
         observ, reward, terminated, truncated, info = env.step(action)
@@ -112,24 +118,48 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
         if terminated or truncated:
             lengths.append(length)
             returns.append(sum_of_rewards)
+            truncations.append(bool(truncated))
             begins = True
     medians = float(np.median(step_seconds)), float(np.median(reset_seconds))
-    return RandomSteps(scales, np.asarray(rewards), lengths, returns, *medians, outside, masked)
+    episodes = lengths, returns, truncations
+    return RandomSteps(
+        scales, np.asarray(rewards), *episodes, *medians, outside, masked, num_blocked
+    )
 
 
 def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
     """Samples an action that is valid by the action mask of a Discrete or MultiDiscrete space."""
-    mask = (observ if _observes_mask(observ) else info).get(KEY)
-    if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        return space.sample()
-    parts = mask if isinstance(mask, list | tuple) else [mask]  # One for each choice, or for all.
     try:
-        joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
-        if isinstance(space, spaces.Discrete):
-            return space.sample(mask=joined)
-        return space.sample(mask=tuple(np.split(joined, np.cumsum(space.nvec)[:-1])))
+        masks = _masks(space, observ, info)
+        return space.sample(mask=masks[0] if isinstance(space, spaces.Discrete) else masks)
     except (AssertionError, TypeError, ValueError):  # No mask of these actions.
         return space.sample()
+
+
+def _allows_nothing(space: Space, observ: NestedArray, info: Info) -> bool:
+    """Whether the action mask of a choice is all zeros."""
+    try:
+        return not all(mask.any() for mask in _masks(space, observ, info))
+    except (TypeError, ValueError):  # No mask of these actions.
+        return False
+
+
+def _masks(space: Space, observ: NestedArray, info: Info) -> tuple[np.ndarray, ...]:
+    """Returns the action masks of the choices of a Discrete or MultiDiscrete space, int8 each.
+
+    Raises:
+      TypeError, ValueError: There is none, or it is no mask of numbers.
+    """
+    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        raise TypeError("only Discrete and MultiDiscrete spaces have masks")
+    mask = (observ if _observes_mask(observ) else info).get(KEY)
+    if mask is None:
+        raise ValueError("no mask")
+    parts = mask if isinstance(mask, list | tuple) else [mask]  # One for each choice, or for all.
+    joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
+    if isinstance(space, spaces.Discrete):
+        return (joined,)
+    return tuple(np.split(joined, np.cumsum(space.nvec)[:-1]))
 
 
 def _observes_mask(observ: NestedArray) -> bool:
