@@ -16,7 +16,6 @@ from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.returns import generalized_advantages, standardize, successor_values
 from agents.policies.policy import Policy
-from agents.seeds import Seeds
 from agents.settings.config import Config
 
 
@@ -26,9 +25,8 @@ class Reinforce(Algorithm):
     def __init__(self, batch_env: InGraphEnv, config: Config):
         """Creates the policy, with the value function as baseline, and an optimizer."""
         self._batch_env, self._config = batch_env, config
-        self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
         spaces = batch_env.observation_space, batch_env.action_space
-        self.policy = Policy(*spaces, config, self._generator)
+        self.policy = Policy(*spaces, config)
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._weights = self.policy.network.trainable_variables()
         [self._optimizer] = make_optimizers(self._weights, config)
@@ -66,8 +64,8 @@ class Reinforce(Algorithm):
 
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds."""
-        own = {"steps": self.steps, "generator": self._generator.state}
-        return {**self.policy.variables(), **self._optimizer.variables(), **own}
+        learned = {**self.policy.variables(), **self._optimizer.variables()}
+        return {**learned, "steps": self.steps}
 
     def _advantage(self, rollout: Rollout, value: tf.Tensor) -> tf.Tensor:
         network, preprocess = self.policy.network, self.policy.preprocess

@@ -128,8 +128,8 @@ class Algorithm(Actor):
         """Everything that a checkpoint must hold, by name."""
 
     def acting_variables(self) -> dict[str, tf.Variable]:
-        """The part of `variables()` that acting changes: random numbers and recurrent state.
+        """What acting changes: random numbers and recurrent state. Checkpoints hold it, too.
 
-        They are copied before every iteration. By default these are all variables.
+        It is copied before every iteration. By default it is all variables, and the policy's generator.
         """
-        return self.variables()
+        return {"policy/generator": self.policy.generator.state, **self.variables()}

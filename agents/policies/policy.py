@@ -28,6 +28,7 @@ class Policy:
       action_distribution: Distributions over the action space.
       observ_normalizer: Normalizes the vector of the inputs; acting leaves its statistics alone.
       critic_normalizer: Normalizes the vector that only the value function gets.
+      generator: Samples actions; not among its `variables`.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Policy:
           UsageError: The network does not exist, or does not fit the observations.
         """
         seeds = Seeds(config.seed)
-        self._generator = generator or tf.random.Generator.from_seed(seeds.one("algorithm"))
+        self.generator = generator or tf.random.Generator.from_seed(seeds.one("algorithm"))
         keep_images = config.network != "feed_forward"
         self.inputs = Inputs(observation_space, keep_images, config.action_mask, config.critic_keys)
         self.action_distribution = make_action_distribution(action_space, config)
@@ -98,7 +99,7 @@ class Policy:
 
     def noise(self, batch_shape: list[int]) -> tf.Tensor:
         """Draws the random numbers of a batch of samples, float32 [*batch_shape, K]."""
-        return self.action_distribution.noise(self._generator, batch_shape)
+        return self.action_distribution.noise(self.generator, batch_shape)
 
     def zero_states(self, num_envs: int | tf.Tensor) -> States:
         """Recurrent state at the start of episodes in `num_envs` environments."""

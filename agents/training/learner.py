@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.algorithm import Report
 from agents.graph.graph_calls import GraphCalls
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
@@ -120,7 +121,9 @@ class Learner:
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
-        return {**self._algorithm.variables(), **self.evaluations.variables()}
+        algorithm = self._algorithm
+        acting = algorithm.acting_variables()
+        return {**algorithm.variables(), **acting, **self.evaluations.variables()}
 
     def begin_episodes(self) -> None:
         """Resets all environments, with seeds that depend only on the run's seed and the step.
@@ -145,6 +148,7 @@ class Learner:
           LearnerLostError: Another learner has failed or does not answer.
           NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite, and
             the configuration does not say to skip such updates.
+          UsageError: The algorithm did not count its steps.
         """
         self._step_before = self.step
         acting = self._algorithm.acting_variables()
@@ -156,6 +160,11 @@ class Learner:
         results = self._results
         self._share_out(seconds, now, self._envs.seconds - in_environments)
         self._updates.check(results.report, results.is_finite, self._step_before)
+        if (counted := self.step - self._step_before) != self._steps_per_iteration:
+            raise UsageError(
+                f"{type(self._algorithm).__name__}.train added {counted:,} to `steps`; expected the "
+                f"{self._steps_per_iteration:,} steps of a rollout"
+            )
         self._episodes.add(
             results.done.numpy(),
             results.episode_return.numpy(),
