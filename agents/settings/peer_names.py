@@ -42,8 +42,8 @@ PEER_NAMES = _by_name(
         "kl_stop": "kl_threshold target_kl",
         "kl_target": "adaptive_kl_target",
         "layers": (
-            "actor_fc_layers fc_layer_params fcnet_hiddens hidden_layers hidden_sizes input_fc_layer_params "
-            "net_arch policy_layers"
+            "actor_fc_layer_params actor_fc_layers fc_layer_params fcnet_hiddens hidden_layers hidden_sizes "
+            "input_fc_layer_params net_arch policy_layers"
         ),
         "learners": "num_learners workers",
         "learning_rate": "actor_learning_rate actor_lr alpha_learning_rate alpha_lr lr policy_lr",
@@ -90,13 +90,16 @@ PEER_NAMES = _by_name(
         "track": "wandb wandb_project_name",
         "value_clip": "clip_range_vf clip_vloss vf_clip_param",
         "value_coef": "critic_coef value_loss_scale value_pred_loss_coef vf_coef vf_loss_coeff",
-        "value_layers": "critic_joint_fc_layers joint_fc_layer_params value_fc_layers",
+        "value_layers": (
+            "critic_joint_fc_layer_params critic_joint_fc_layers joint_fc_layer_params "
+            "value_fc_layer_params value_fc_layers"
+        ),
         "video_interval": "capture_video",
     }
 )
 
 # Names that Stable-Baselines3's SAC uses for another setting than its PPO.
-_IN_SAC = {"n_steps": "n_step"}
+_IN_SAC = {"ent_coef": "initial_entropy_coef", "n_steps": "n_step"}
 
 # Advice for settings of other libraries that do not exist here.
 _ADVICE = _by_name(
@@ -149,6 +152,11 @@ _TRAIN_ARGUMENTS = ("logdir", "name", "track")
 # Counterparts of Python names of other libraries, in lower case.
 _ATTRIBUTES = _by_name(
     {
+        "see agents.PPO, and the setting action_mask": "maskableppo",
+        "see agents.PPO, and the setting recurrent": "recurrentppo",
+        "see agents.SAC, and the settings num_quantiles and dropped_quantiles": "tqc",
+        "checkpoints are always saved; see the setting checkpoint_interval": "checkpointcallback",
+        "metrics are always written; see agents.train": "monitor vecmonitor",
         "see agents.PPO, agents.SAC, or agents.Algorithm for one of your own": "a2c dqn td3",
         "see agents.make_batch_env": (
             "asyncvectorenv dummyvecenv make_env make_vec make_vec_env subprocvecenv syncvectorenv"
