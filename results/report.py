@@ -23,7 +23,8 @@ What return does a preset reach, and is that good? `python scripts/results.py` w
 """
 READING = """\
 - **return**: 20 episodes with deterministic actions after the last update, as mean ± population standard deviation over
-  the seeds (divisor n). It is the only statistic on this page. Seeds count from 0.
+  the seeds (divisor n). ± means this everywhere here. Seeds count from 0.
+- **task**: the preset. Rows such as `hopper_3m` are a preset with other settings, which the details have.
 - **on-policy**: the highest return that other libraries publish for PPO or RPO, with its steps.
 - **any algorithm**: the highest published return. † marks off-policy algorithms: SAC, TD3 and TQC. `own` marks a higher
   target of ours.
@@ -31,8 +32,8 @@ READING = """\
 - **late**: our mean is high enough, but took more steps. It does not count as reached.
 - **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine.
 
-A published figure has the same budget if it took at most 1.5 times the steps of our row. If no figure has the same
-budget, the best one counts with its own steps. Rows without figures are baselines, or we know no published return.
+A row is compared with published runs of up to 1.5 times its steps. If there are none, the best run of any length counts.
+Rows without figures are baselines, or we know no published return.
 The figures come from other versions of the environments and other protocols; [the details](results/details.md) have
 their sources, all curves, all seeds and our notes.
 """
@@ -122,7 +123,7 @@ def _count(rows: Mapping[str, ComparedRow]) -> str:
     any_algorithm = sum(row["verdict"] == "reached" for row in compared)
     on_policy = sum(bool((one := on_policy_of(row)) and reaches(row, one)) for row in compared)
     return (
-        f"**{on_policy} of {len(compared)} rows reach the best published on-policy return for their number of steps, "
+        f"**{on_policy} of {len(compared)} PPO rows reach the best published on-policy return for their number of steps, "
         f"and {any_algorithm} of {len(compared)} reach the best published return of any algorithm.** "
         "Rows of one seed are not counted."
     )
