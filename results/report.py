@@ -32,8 +32,8 @@ READING = """\
 - **late**: our mean is high enough, but took more steps. It does not count as reached.
 - **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine.
 
-A row is compared with published runs of up to 1.5 times its steps. If there are none, the best run of any length counts.
-Rows without figures are baselines, or we know no published return.
+A row is compared with published runs of up to 1.5 times its steps. If there are none, the best run of any length
+counts. Rows without figures are baselines, or we know no published return.
 The figures come from other versions of the environments and other protocols; [the details](results/details.md) have
 their sources, all curves, all seeds and our notes.
 """
@@ -123,8 +123,8 @@ def _count(rows: Mapping[str, ComparedRow]) -> str:
     any_algorithm = sum(row["verdict"] == "reached" for row in compared)
     on_policy = sum(bool((one := on_policy_of(row)) and reaches(row, one)) for row in compared)
     return (
-        f"**{on_policy} of {len(compared)} PPO rows reach the best published on-policy return for their number of steps, "
-        f"and {any_algorithm} of {len(compared)} reach the best published return of any algorithm.** "
+        f"**{on_policy} of {len(compared)} PPO rows reach the best published on-policy return for their "
+        f"number of steps, and {any_algorithm} of {len(compared)} reach the best published return of any algorithm.** "
         "Rows of one seed are not counted."
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import agents
-from agents.errors import NonFiniteError, UsageError
+from agents.errors import CheckpointError, NonFiniteError, UsageError
 from agents.runs.run_directory import RunDirectory
 from agents.scripts import sweep as sweep_script
 from agents.scripts import train as train_script
@@ -405,14 +405,22 @@ def test_a_damaged_journal_is_named_and_kept_but_for_a_line_that_was_cut_off(
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a full device")
-def test_a_full_disk_ends_the_sweep_and_the_trial_is_resumed(sweep, monkeypatch):
+@pytest.mark.parametrize("file", ["journal", "last checkpoint"])
+def test_a_full_disk_ends_the_sweep_and_the_trial_is_resumed(sweep, monkeypatch, file):
     def filling(config, run):
         for score in approach(config, run):
             yield score
-            monkeypatch.setattr(os, "fsync", lambda file: Path("/dev/full").write_bytes(b" "))
+            if file == "journal":
+                monkeypatch.setattr(os, "fsync", lambda file: Path("/dev/full").write_bytes(b" "))
+        if file == "last checkpoint":
+            raise CheckpointError("the checkpoint of the last step could not be saved")
 
     printed = sweep.fails(2, "--trials=1", train=filling)
-    assert re.search("can't write .*journal.jsonl: No space left.*\n.*To continue", printed)
+    reasons = {
+        "journal": "can't write .*journal.jsonl: No space left.*",
+        "last checkpoint": "could not be saved",
+    }
+    assert re.search(f"{reasons[file]}\n.*To continue", printed)
     monkeypatch.undo()
     [path] = sweep.logdir.iterdir()
     assert states(path) == ["RUNNING"]
