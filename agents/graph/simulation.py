@@ -6,6 +6,7 @@ from typing import cast
 
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.algorithm import Actor, can_act_in_turns
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
@@ -36,6 +37,7 @@ def simulate(
 
     Raises:
       ValueError: The actor does not act in turns, but `batch_env.wait_for` is below 1.
+      UsageError: Its actions have another structure, shape or type than the action space.
     """
     loop = _loop if batch_env.wait_for == 1 else _loop_of_turns
     actor.begin_rollout(steps)
@@ -92,7 +94,7 @@ def _loop(
     def one_step(
         step: tf.Tensor, observ: NestedTensor, _: NestedTensor, arrays: NestedTensor
     ) -> tuple[tf.Tensor, NestedTensor, NestedTensor, NestedTensor]:
-        action = actor.perform(observ, deterministic)  # [B, ...]
+        action = _perform(actor, observ, deterministic, last_action)  # [B, ...]
         packed = batch_env.step(action)
         result = batch_env.unpack(packed)  # [B, ...]
         actor.experience(step, result._replace(observ=observ, action=action))
@@ -142,7 +144,8 @@ def _loop_of_turns(
     ) -> tuple[tf.Tensor, tf.Tensor, NestedTensor, NestedTensor]:
         turn = Turn(tf.minimum(step, steps - 1), mask)
         actor.begin_turn(turn)
-        action = turn.select(actor.perform(observ, deterministic), action)  # [B, ...]
+        performed = _perform(actor, observ, deterministic, last_action)
+        action = turn.select(performed, action)  # [B, ...]
         packed, next_step = envs.turn(steps, step, action)
         result = envs.unpack(packed)  # [B, ...]
         has_replied = next_step > step  # [B]
@@ -158,6 +161,22 @@ def _loop_of_turns(
         (zeros, tf.ones([envs.num_envs], tf.bool), first_observ, last_action),
     )
     return envs.rollout(steps, step), last_action
+
+
+def _perform(
+    actor: Actor, observ: NestedTensor, deterministic: bool, last_action: NestedTensor
+) -> NestedTensor:
+    """Returns an actor's actions [B, ...], which must be like the last ones."""
+    action = actor.perform(observ, deterministic)
+    got, expected = (
+        tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name}{leaf.shape}", leaves)
+        for leaves in (tf.nest.map_structure(tf.convert_to_tensor, action), last_action)
+    )
+    if got != expected:
+        raise UsageError(
+            f"{type(actor).__name__}.perform returned actions {got}, expected {expected}"
+        )
+    return action
 
 
 # A loop of small operations: compiled it takes no time beside the environments' steps.

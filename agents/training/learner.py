@@ -148,7 +148,7 @@ class Learner:
           LearnerLostError: Another learner has failed or does not answer.
           NonFiniteError: An observation, action, reward, loss or gradient was NaN or infinite, and
             the configuration does not say to skip such updates.
-          UsageError: The algorithm did not count its steps.
+          UsageError: The algorithm did not count its steps, or does not return what it should.
         """
         self._step_before = self.step
         acting = self._algorithm.acting_variables()
@@ -242,6 +242,9 @@ class Learner:
                 rollout = tf.nest.map_structure(tf.identity, rollout)
         before = self._updates.copies()
         report = self._algorithm.train(rollout)
+        if not isinstance(report, Report):
+            name = f"{type(self._algorithm).__name__}.train"
+            raise UsageError(f"{name} returned {type(report).__name__}, expected a Report")
         report = report._replace(
             scalars=self._reducer.mean(report.scalars),
             nonfinite=nonfinite_of_all(report.nonfinite, self._reducer, self._envs.num_envs),

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from agents.environments.mock_environment import MockEnvironment
+from agents.errors import UsageError
 from agents.graph.algorithm import Actor
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import complete_episodes, simulate
@@ -147,6 +148,23 @@ def test_actions_are_chosen_for_the_newest_observations():
 
 
 # Returns and lengths of episodes.
+
+
+@pytest.mark.parametrize(
+    ("act", "got"),
+    [
+        (lambda observ: tf.zeros([2, 1], tf.int64), "int64(2, 1)"),
+        (lambda observ: tf.zeros([2]), "float32(2,)"),
+        (lambda observ: {"a": tf.zeros([2], tf.int64)}, "{'a': 'int64(2,)'}"),
+    ],
+)
+def test_other_actions_than_those_of_the_space_are_named(act, got):
+    with in_graph([Counter] * 2) as envs:
+        actor = Recorder(envs, 4, lambda observ, deterministic: act(observ))
+        envs.reset()
+        with pytest.raises(UsageError) as caught:
+            tf.function(lambda: simulate(envs, actor, 4), autograph=False)()
+    assert f"Recorder.perform returned actions {got}, expected int64(2,)" in str(caught.value)
 
 
 class RewardRecorder(MockAlgorithm):
