@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agents import stop_signals
 from agents.deployment.scores import outcome
-from agents.distributed.cluster import check_learners
 from agents.errors import (
     CheckpointError,
     EnvironmentFailure,
@@ -390,7 +389,10 @@ def _dry_run(config: Config, resumed: RunDirectory | None, num_learners: int) ->
     Raises:
       UsageError: The training would not start with these settings.
     """
-    check_learners(config, num_learners)
+    if num_learners > 1:
+        from agents.distributed.cluster import check_learners
+
+        check_learners(config, num_learners)
     if resumed:
         check_resumption(resumed.load_config(), config)
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():

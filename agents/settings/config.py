@@ -615,8 +615,8 @@ class Config(BaseModel):
     # Duration, evaluation and logging.
     steps: Steps = Field(
         100_000,
-        description="Length of the training in environment steps, rounded up to whole iterations. Linear "
-        "schedules end with it, so a shorter training is no part of a longer one.",
+        description="Length of the training in environment steps. It is rounded up to whole iterations. "
+        "Linear schedules end with it, so a shorter training is no part of a longer one.",
     )
     eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
     eval_episodes: int = Field(
