@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Sequence
@@ -106,7 +107,8 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
         if _observes_mask(observ) or KEY in info:
             masked = "observations" if _observes_mask(observ) else "infos"
-            num_blocked += _allows_nothing(env.action_space, observ, info)
+            masks = _masks(env.action_space, observ, info)
+            num_blocked += not all(mask.any() for mask in masks)
         action = sample_action(env.action_space, observ, info)
         start = time.perf_counter()
         observ, reward, terminated, truncated, info = env.step(action)
@@ -129,34 +131,23 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
 
 def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:
     """Samples an action that is valid by the action mask of a Discrete or MultiDiscrete space."""
-    try:
-        masks = _masks(space, observ, info)
-        return space.sample(mask=masks[0] if isinstance(space, spaces.Discrete) else masks)
-    except (AssertionError, TypeError, ValueError):  # No mask of these actions.
-        return space.sample()
-
-
-def _allows_nothing(space: Space, observ: NestedArray, info: Info) -> bool:
-    """Whether the action mask of a choice is all zeros."""
-    try:
-        return not all(mask.any() for mask in _masks(space, observ, info))
-    except (TypeError, ValueError):  # No mask of these actions.
-        return False
+    masks = _masks(space, observ, info)
+    with contextlib.suppress(AssertionError, ValueError):  # No mask of these actions.
+        if masks:
+            return space.sample(mask=masks[0] if isinstance(space, spaces.Discrete) else masks)
+    return space.sample()
 
 
 def _masks(space: Space, observ: NestedArray, info: Info) -> tuple[np.ndarray, ...]:
-    """Returns the action masks of the choices of a Discrete or MultiDiscrete space, int8 each.
-
-    Raises:
-      TypeError, ValueError: There is none, or it is no mask of numbers.
-    """
-    if not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
-        raise TypeError("only Discrete and MultiDiscrete spaces have masks")
+    """Returns the action masks of the choices of a Discrete or MultiDiscrete space, int8 each, if any."""
     mask = (observ if _observes_mask(observ) else info).get(KEY)
-    if mask is None:
-        raise ValueError("no mask")
+    if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return ()
     parts = mask if isinstance(mask, list | tuple) else [mask]  # One for each choice, or for all.
-    joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
+    try:
+        joined = np.concatenate([np.ravel(part) for part in parts]).astype(np.int8)  # [K]
+    except (TypeError, ValueError):
+        return ()
     if isinstance(space, spaces.Discrete):
         return (joined,)
     return tuple(np.split(joined, np.cumsum(space.nvec)[:-1]))

@@ -160,11 +160,8 @@ class Learner:
         results = self._results
         self._share_out(seconds, now, self._envs.seconds - in_environments)
         self._updates.check(results.report, results.is_finite, self._step_before)
-        if (counted := self.step - self._step_before) != self._steps_per_iteration:
-            raise UsageError(
-                f"{type(self._algorithm).__name__}.train added {counted:,} to `steps`; expected the "
-                f"{self._steps_per_iteration:,} steps of a rollout"
-            )
+        if not self._steps:  # Not in each iteration: reading a variable takes time.
+            self._check_count()
         self._episodes.add(
             results.done.numpy(),
             results.episode_return.numpy(),
@@ -174,6 +171,14 @@ class Learner:
         self._seconds += seconds
         self._steps += self._steps_per_iteration
         self.rate = self._steps / self._seconds
+
+    def _check_count(self) -> None:
+        """Raises a UsageError if the last iteration's steps were not counted: training would not end."""
+        if (counted := self.step - self._step_before) != self._steps_per_iteration:
+            raise UsageError(
+                f"{type(self._algorithm).__name__}.train added {counted:,} to `steps`; expected the "
+                f"{self._steps_per_iteration:,} steps of a rollout"
+            )
 
     def undo_rollout(self) -> None:
         """Restores what the rollout of an interrupted iteration changed; no effect otherwise."""

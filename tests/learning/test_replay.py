@@ -242,6 +242,9 @@ def test_more_than_a_control_group_has_is_refused():
         limit = "memory.limit_in_bytes" if is_first_version else "memory.max"
         (group / limit).write_text(str(4096 * 10**6))
     except OSError:
+        for folder in (group / "inner", group):
+            if folder.is_dir():
+                folder.rmdir()
         pytest.skip("control groups of memory can't be changed here")
     program = (
         "import gymnasium, numpy, os, pathlib, sys\n"

@@ -265,6 +265,18 @@ def test_an_algorithm_must_count_its_steps():
         learner.iterate()
 
 
+def test_an_algorithm_must_return_a_report():
+    class Scalars(PPO):
+        def train(self, rollout):
+            return super().train(rollout).scalars
+
+    config = load_config("default", **TINY)
+    learner = Learner(InGraphTensorEnv(make_tensor_env(), 2), None, Scalars, config)
+    learner.begin_episodes()
+    with pytest.raises(UsageError, match="Scalars.train returned dict, expected a Report"):
+        learner.iterate()
+
+
 def test_averaged_weights_are_evaluated_too():
     learner = make_learner(make_random_env, average_decay=0.5)
     for _ in range(3):
