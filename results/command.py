@@ -5,13 +5,15 @@ r"""Trains presets over seeds and compares them with published returns.
     python scripts/results.py pendulum --label=pendulum_kl --target=-170 --objective=kl
     python scripts/results.py pendulum_no_velocity --label=feed_forward --target=none \
         --recurrent=none
+    python scripts/results.py sac --seeds=3 --first-seed=1
     python scripts/results.py
 
 Any setting can be overridden. As many runs as there are cores train at a time, each on one core.
 Finished runs are kept and stopped ones are resumed, so the same command can be repeated; each row
-that is named is replaced. Without presets, nothing is trained: RESULTS.md, results/details.md, the
-plots and configs/expected.json, which `train --list` shows, are written again from
-results/results.json and results/notes.yaml, which holds notes by row that are written by hand.
+that is named is replaced. With --first-seed, it gets more seeds instead. Without presets, nothing is
+trained: RESULTS.md, results/details.md, the plots and configs/expected.json, which `train --list`
+shows, are written again from results/results.json and results/notes.yaml, which holds notes by row
+that are written by hand.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -37,8 +40,9 @@ from results.expected import expected_results
 from results.kept_runs import keep, median_run
 from results.learning_curves import plot_algorithms, plot_learning_curves
 from results.report import compact_json, page
-from results.rows import Row, compare, figures_of, summarize, target_of
+from results.rows import Row, add_seeds, compare, figures_of, summarize, target_of
 from results.runs import Run, train
+from results.versions import versions
 
 ROOT = Path(__file__).parents[1]
 RUNS = Path("results") / "runs"  # In the folder of RESULTS.md.
@@ -61,19 +65,20 @@ def main() -> None:
         raise UsageError("--label and --target are about one row; expected one preset")
     # For all presets before any training, so that mistakes are reported at once.
     complete = {preset: complete_settings(preset, settings) for preset in options.presets}
+    earlier = {preset: _earlier_seeds(preset, options, settings) for preset in options.presets}
     with ThreadPoolExecutor(options.at_once) as pool:
         jobs = {
             preset: [
                 pool.submit(
                     train, options.logdir, options.label or preset, preset, seed, complete[preset]
                 )
-                for seed in range(options.seeds)
+                for seed in range(options.first_seed, options.seeds)
             ]
             for preset in options.presets
         }
         write(options.outdir, {})
         for preset in options.presets:
-            if row := _make_row(preset, jobs[preset], options, settings):
+            if row := _make_row(preset, jobs[preset], options, settings, earlier[preset]):
                 write(options.outdir, {options.label or preset: row})
     if not all(job.result() for each in jobs.values() for job in each):
         sys.exit("error: some runs failed, see above; the same command tries them again")
@@ -102,8 +107,7 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
     """Writes the pages, results.json, expected.json and the plots again, with changed rows by label."""
     folder = outdir / "results"
     folder.mkdir(parents=True, exist_ok=True)
-    rows_file = folder / "results.json"
-    rows: dict[str, Row] = json.loads(rows_file.read_text()) if rows_file.is_file() else {}
+    rows = _read_rows(outdir)
     table = {label: compare(row) for label, row in sorted({**rows, **changed}.items())}
     for label, row in table.items():
         if curves := row.get("curves"):
@@ -122,7 +126,7 @@ def write(outdir: Path, changed: Mapping[str, Row]) -> None:
         images = outdir / "docs" / "images"
         images.mkdir(parents=True, exist_ok=True)
         plot_algorithms(images / "ppo_and_sac.png", tasks)
-    rows_file.write_text(compact_json(table) + "\n")
+    (folder / "results.json").write_text(compact_json(table) + "\n")
     (outdir / "configs").mkdir(exist_ok=True)
     (outdir / "configs" / "expected.json").write_text(expected_results(table))
     (outdir / "RESULTS.md").write_text(page(table))
@@ -138,6 +142,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("presets", nargs="*", metavar="PRESET")
     parser.add_argument(
         "--seeds", type=int, default=10, help="seeds 0 to SEEDS - 1 (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--first-seed",
+        type=int,
+        default=0,
+        help="trains seeds from this one on, and adds them to the row, which has those before",
     )
     parser.add_argument(
         "--at-once", type=int, default=os.cpu_count(), help="runs at a time (default: all cores)"
@@ -162,14 +172,60 @@ def _parse_target(text: str) -> float | None:
     return None if text == "none" else float(text)
 
 
+def _read_rows(outdir: Path) -> dict[str, Row]:
+    """Returns the stored rows by label."""
+    path = outdir / "results" / "results.json"
+    rows: dict[str, Row] = json.loads(path.read_text()) if path.is_file() else {}
+    return rows
+
+
+def _earlier_seeds(preset: str, options: argparse.Namespace, settings: list[str]) -> Row | None:
+    """Returns the row that gets more seeds; None if all of its seeds are trained.
+
+    Raises:
+      UsageError: No row has exactly the seeds before the first one, with equal settings and versions.
+    """
+    first, label = options.first_seed, options.label or preset
+    if not 0 <= first < options.seeds:
+        raise UsageError(f"--first-seed must be from 0 to {options.seeds - 1}, got {first}")
+    if not first:
+        return None
+    advice = "leave out --first-seed to train all seeds"
+    row = _read_rows(options.outdir).get(label)
+    number = len(row["returns"]) if row else 0
+    if row is None or number != first:
+        raise UsageError(f"expected a row {label} of {first} seeds, got {number} seeds; {advice}")
+    _, overrides = parse_command(NoOptions, settings, program="results.py", settings=Config)
+    config = agents.load_config(preset, **overrides)
+    new_command = _command_line(preset, options, settings)
+    for name, old, new in (
+        ("command", _without_numbers(row["command"]), _without_numbers(new_command)),
+        ("versions", row.get("versions", {}), versions(config.env)),
+    ):
+        if old != new:
+            raise UsageError(f"row {label} has the {name} {old}, the new seeds {new}; {advice}")
+    return row
+
+
+def _without_numbers(command: str) -> str:
+    """Returns a row's command without the numbers of seeds and of runs at a time."""
+    return re.sub(r" --(seeds|at-once)=\d+", "", command)
+
+
 def _make_row(
-    preset: str, jobs: list[Future[Run | None]], options: argparse.Namespace, settings: list[str]
+    preset: str,
+    jobs: list[Future[Run | None]],
+    options: argparse.Namespace,
+    settings: list[str],
+    earlier: Row | None,
 ) -> Row | None:
     """Waits for the runs of a preset; returns None if any failed, which has been printed."""
     runs = [run for job in jobs if (run := job.result())]
-    if len(runs) != options.seeds:
+    if len(runs) != len(jobs):
         return None
     row = summarize(preset, runs, _command_line(preset, options, settings))
+    if earlier:  # The kept run stays the median of the earlier seeds.
+        return add_seeds(earlier, row)
     kept = options.outdir / RUNS / (options.label or preset)
     if keep(median_run(runs), kept):
         row["kept_run"] = str(RUNS / kept.name)

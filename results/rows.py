@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TypedDict
 
+from agents.errors import UsageError
 from results.learning_curves import Curves, short_steps
 from results.published import Figure, best, published
 from results.runs import Run
@@ -89,6 +90,43 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
     if runs[-1].versions:
         row["versions"] = runs[-1].versions
     return row
+
+
+def add_seeds(row: Row, more: Row) -> Row:
+    """Returns a row with seeds that were trained later, after its own.
+
+    Raises:
+      UsageError: The new runs have evaluations at other steps.
+    """
+    before, after = row["curves"], more["curves"]
+    if before["steps"] != after["steps"]:
+        raise UsageError(
+            f"the row's evaluations are at steps {before['steps']}, those of the new seeds at "
+            f"{after['steps']}; expected equal ones"
+        )
+    returns = row["returns"] + more["returns"]
+    parts = [(each, len(each["returns"])) for each in (row, more)]
+    timed = [(each["seconds"], number) for each, number in parts if each["seconds"]]
+    joined: Row = {
+        **row,
+        "returns": returns,
+        "mean": statistics.fmean(returns),
+        "std": statistics.pstdev(returns),
+        "seconds": _weighted_mean(timed) if timed else None,
+        "steps_per_second": _weighted_mean(
+            [(each["steps_per_second"], number) for each, number in parts]
+        ),
+        "curves": {"steps": before["steps"], "returns": before["returns"] + after["returns"]},
+        "command": more["command"],
+    }
+    if "averaged" in row and "averaged" in more:
+        joined["averaged"] = row["averaged"] + more["averaged"]
+    return joined
+
+
+def _weighted_mean(values: Sequence[tuple[float, int]]) -> float:
+    """Returns the mean of values with numbers of runs."""
+    return sum(value * number for value, number in values) / sum(number for _, number in values)
 
 
 def compare(row: Row) -> ComparedRow:

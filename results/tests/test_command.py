@@ -1,4 +1,5 @@
 import json
+import shutil
 import sys
 
 import gymnasium
@@ -135,6 +136,35 @@ def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
         assert text.count("0 of 1") == 2 and "| **missed** |" in text
         assert "- Below the best on-policy figure: pendulum (-300.0 of -172.2).\n" in text
         assert "A larger network was\ntried.\n" in written
+
+
+def test_seeds_can_be_added_to_a_row(monkeypatch, tmp_path):
+    """Long runs take several days: those of the seeds before need not be there any more."""
+    monkeypatch.setattr(command, "versions", lambda env: {"mujoco": "3.3"})
+    for seed, last in enumerate([-150.0, -160.0, -190.0, -170.0]):
+        write_run(tmp_path, "pendulum", "pendulum", [*[-300.0] * 9, last], seed)
+        timing = {"seconds": 20.0 + seed, "resumed": False, "versions": {"mujoco": "3.3"}}
+        [path] = tmp_path.glob(f"pendulum-*/seed-{seed}/result.json")
+        path.write_text(json.dumps(timing))
+    whole = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=4")[0]["pendulum"]
+    first = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=3")[0]["pendulum"]
+    for seed in range(3):
+        shutil.rmtree(next(tmp_path.glob(f"pendulum-*/seed-{seed}")))
+    row = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=4", "--first-seed=3")[0][
+        "pendulum"
+    ]
+    assert first["returns"] == [-150, -160, -190]
+    assert row == whole
+    for arguments, words in (
+        (["--seeds=5", "--first-seed=3"], "expected a row pendulum of 3 seeds, got 4 seeds"),
+        (["--seeds=4", "--first-seed=4"], "--first-seed must be from 0 to 3, got 4"),
+        (["--seeds=5", "--first-seed=4", "--discount=0.9"], "command .*--discount=0.9; leave out"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            write_results(monkeypatch, tmp_path, "pendulum", *arguments)
+    monkeypatch.setattr(command, "versions", lambda env: {"mujoco": "4.0"})
+    with pytest.raises(UsageError, match="versions .*3.3.*4.0"):
+        write_results(monkeypatch, tmp_path, "pendulum", "--seeds=5", "--first-seed=4")
 
 
 def test_rows_of_one_seed_are_not_counted(monkeypatch, tmp_path):
