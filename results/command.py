@@ -187,7 +187,7 @@ def _earlier_seeds(preset: str, options: argparse.Namespace, settings: list[str]
     """
     first, label = options.first_seed, options.label or preset
     if not 0 <= first < options.seeds:
-        raise UsageError(f"--first-seed must be from 0 to {options.seeds - 1}, got {first}")
+        raise UsageError(f"--first-seed must be below --seeds={options.seeds}, got {first}")
     if not first:
         return None
     advice = "leave out --first-seed to train all seeds"
@@ -195,12 +195,10 @@ def _earlier_seeds(preset: str, options: argparse.Namespace, settings: list[str]
     number = len(row["returns"]) if row else 0
     if row is None or number != first:
         raise UsageError(f"expected a row {label} of {first} seeds, got {number} seeds; {advice}")
-    _, overrides = parse_command(NoOptions, settings, program="results.py", settings=Config)
-    config = agents.load_config(preset, **overrides)
     new_command = _command_line(preset, options, settings)
     for name, old, new in (
         ("command", _without_numbers(row["command"]), _without_numbers(new_command)),
-        ("versions", row.get("versions", {}), versions(config.env)),
+        ("versions", row.get("versions", {}), versions(row["env"].partition(",")[0])),
     ):
         if old != new:
             raise UsageError(f"row {label} has the {name} {old}, the new seeds {new}; {advice}")
@@ -224,7 +222,7 @@ def _make_row(
     if len(runs) != len(jobs):
         return None
     row = summarize(preset, runs, _command_line(preset, options, settings))
-    if earlier:  # The kept run stays the median of the earlier seeds.
+    if earlier:  # The kept run stays that of the earlier seeds.
         return add_seeds(earlier, row)
     kept = options.outdir / RUNS / (options.label or preset)
     if keep(median_run(runs), kept):

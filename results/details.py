@@ -20,6 +20,7 @@ Every row of [RESULTS.md](../RESULTS.md) has a section here: curves, returns, pu
   which is over episodes of one run.
 - **best** is the mean over seeds of each seed's best evaluation. The same episodes choose it and score it.
 - **averaged** is the mean with the weights averaged over the last updates, for runs with `average_decay`.
+- **median run** and speed are those of the seeds that were trained first; seeds added later do not change them.
 - † marks off-policy algorithms.
 
 Sources of the published figures:

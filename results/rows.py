@@ -31,8 +31,9 @@ class Row(_Row, total=False):
 
     `returns` are those of the last evaluations, `averaged` those of the averaged weights then, where
     there are any; `std` is their population standard deviation over the seeds. `versions` are those of
-    the last run's packages, and `kept_run` is the folder of the median run's weights. `own_target`
-    raises the target, or removes it if it is None. Old rows are of PPO and have no preset, no algorithm,
+    the last run's packages, and `kept_run` is the folder of the median run's weights. Seeds that were
+    added later change neither this nor `seconds` and `steps_per_second`. `own_target` raises the
+    target, or removes it if it is None. Old rows are of PPO and have no preset, no algorithm,
     no curves and no versions.
     """
 
@@ -95,6 +96,8 @@ def summarize(preset: str, runs: Sequence[Run], command: str) -> Row:
 def add_seeds(row: Row, more: Row) -> Row:
     """Returns a row with seeds that were trained later, after its own.
 
+    Its speed and its kept run stay: machines may differ, and the runs before may be gone.
+
     Raises:
       UsageError: The new runs have evaluations at other steps.
     """
@@ -105,28 +108,17 @@ def add_seeds(row: Row, more: Row) -> Row:
             f"{after['steps']}; expected equal ones"
         )
     returns = row["returns"] + more["returns"]
-    parts = [(each, len(each["returns"])) for each in (row, more)]
-    timed = [(each["seconds"], number) for each, number in parts if each["seconds"]]
     joined: Row = {
         **row,
         "returns": returns,
         "mean": statistics.fmean(returns),
         "std": statistics.pstdev(returns),
-        "seconds": _weighted_mean(timed) if timed else None,
-        "steps_per_second": _weighted_mean(
-            [(each["steps_per_second"], number) for each, number in parts]
-        ),
         "curves": {"steps": before["steps"], "returns": before["returns"] + after["returns"]},
         "command": more["command"],
     }
-    if "averaged" in row and "averaged" in more:
+    if "averaged" in row:
         joined["averaged"] = row["averaged"] + more["averaged"]
     return joined
-
-
-def _weighted_mean(values: Sequence[tuple[float, int]]) -> float:
-    """Returns the mean of values with numbers of runs."""
-    return sum(value * number for value, number in values) / sum(number for _, number in values)
 
 
 def compare(row: Row) -> ComparedRow:

@@ -154,10 +154,11 @@ def test_seeds_can_be_added_to_a_row(monkeypatch, tmp_path):
         "pendulum"
     ]
     assert first["returns"] == [-150, -160, -190]
-    assert row == whole
+    speed = {name: first[name] for name in ("seconds", "steps_per_second")}
+    assert row == {**whole, **speed}
     for arguments, words in (
         (["--seeds=5", "--first-seed=3"], "expected a row pendulum of 3 seeds, got 4 seeds"),
-        (["--seeds=4", "--first-seed=4"], "--first-seed must be from 0 to 3, got 4"),
+        (["--seeds=4", "--first-seed=4"], "--first-seed must be below --seeds=4, got 4"),
         (["--seeds=5", "--first-seed=4", "--discount=0.9"], "command .*--discount=0.9; leave out"),
     ):
         with pytest.raises(UsageError, match=words):
