@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
 
+from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Step, Turn
 from agents.settings.config import Config
 from agents.types import NestedTensor, Space
@@ -79,6 +80,20 @@ class Report(NamedTuple):
     scalars: dict[str, tf.Tensor]
     arrays: dict[str, tf.Tensor]
     nonfinite: dict[str, tuple[tf.Tensor, tf.Tensor]]
+
+
+def check_arguments(algorithm: str, batch_env: object, config: object) -> None:
+    """Checks what an algorithm is created with: in other libraries, a policy and one environment.
+
+    Raises:
+      TypeError: They are not environments in the graph and a `Config`.
+    """
+    if not isinstance(batch_env, InGraphEnv) or not isinstance(config, Config):
+        raise TypeError(
+            f"{algorithm} expected environments in the graph, such as agents.InGraphBatchEnv(...), and a "
+            f"Config, got {batch_env!r} and {config!r}. agents.train(agents.load_config(...)) makes both "
+            "and trains."
+        )
 
 
 class Algorithm(Actor):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from agents.graph.algorithm import Algorithm, Report
+from agents.graph.algorithm import Algorithm, Report, check_arguments
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn
 from agents.learning.nonfinite import find_nonfinite
@@ -52,9 +52,11 @@ class PPO(Algorithm):
           reducer: Combines several learners.
 
         Raises:
+          TypeError: The first two are something else.
           UnsupportedSpaceError: There is no network or action distribution for a space.
           UsageError: The network does not exist, or does not fit the observations.
         """
+        check_arguments("PPO", batch_env, config)
         config = multiply_kl_limits(config, num_dimensions(batch_env.action_space))
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))

@@ -10,7 +10,7 @@ import tensorflow as tf
 from agents.distributions.distribution import Distribution
 from agents.environments.action_bounds import center_and_scale
 from agents.errors import UsageError
-from agents.graph.algorithm import Algorithm, Report
+from agents.graph.algorithm import Algorithm, Report, check_arguments
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn, select_rows
 from agents.learning.nonfinite import find_nonfinite
@@ -54,10 +54,12 @@ class SAC(Algorithm):
           config: The experiment's settings.
 
         Raises:
+          TypeError: The arguments are something else.
           UnsupportedSpaceError: There is no network for a space, or actions are not bounded Boxes.
           UsageError: The network does not exist, or does not fit the observations; or a setting of a
             subclass, which `Config` does not check.
         """
+        check_arguments("SAC", batch_env, config)
         if problem := sac_problem(config):
             raise UsageError(problem)
         observation_space, action_space = batch_env.observation_space, batch_env.action_space

@@ -65,6 +65,10 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
       UsageError: There is no such preset or file, it can't be read, or a setting is unknown, of a
         wrong type or out of range. The message has at most three lines.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(
+            f"load_config expected the name of a preset or a path, got {name!r}; settings have names, as env=..."
+        )
     path = _find_file(name)
     values = _read_settings(path)
     if callable(overrides.get("env")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, VectorWrapper
 
@@ -27,6 +28,11 @@ def to_same_step(env: VectorEnv) -> VectorEnv:
       ValueError: The autoreset mode is unknown, or partial resets do not work; the message has
         the remedy.
     """
+    if isinstance(env, gym.Env):
+        raise ValueError(
+            f"{env} is one environment; expected a vector of them, such as "
+            "agents.make_batch_env(env_fns) or gymnasium.make_vec(...)."
+        )
     if is_env_pool(env):
         env = EnvPoolEnv(env)
     mode = env.metadata.get("autoreset_mode")

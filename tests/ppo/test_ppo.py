@@ -9,6 +9,8 @@ from gymnasium import spaces
 from agents.graph.algorithm import Algorithm, Report
 from agents.ppo.loss import Loss
 from agents.ppo.ppo import PPO
+from agents.sac.sac import SAC
+from agents.settings.config_file import load_config
 from tests.ppo.agent import Agent
 from tests.ppo.numpy_update import NumpyUpdate
 from tests.ppo.reachable import reachable_variables
@@ -151,6 +153,17 @@ def test_acting_changes_random_numbers_alone(agent):
         np.testing.assert_array_equal(action, np.clip(sample, -1, 1))
         after = agent.variables()
         assert {name for name in after if (after[name] != before[name]).any()} == expected
+
+
+@pytest.mark.parametrize("algorithm", [PPO, SAC])
+def test_the_call_of_other_libraries_is_answered(algorithm, agent):
+    env = gymnasium.make("Pendulum-v1")
+    for arguments in [("MlpPolicy", env), (env, load_config("pendulum")), (agent.batch_env, {})]:
+        with pytest.raises(
+            TypeError,
+            match=f"{algorithm.__name__} expected environments in the graph.*and a Config",
+        ):
+            algorithm(*arguments)
 
 
 def test_a_rollout_of_another_length_raises(agent):

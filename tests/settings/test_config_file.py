@@ -1,6 +1,7 @@
 import os
 import re
 
+import gymnasium
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -83,6 +84,11 @@ def test_settings_from_a_file(write_file):
     config = load_config(write_file("env: Acrobot-v1\nlearning_rate: 1e-4\nlayers: [8]\n"))
     assert (config.env, config.learning_rate, config.layers) == ("Acrobot-v1", 1e-4, (8,))
     assert load_config(str(write_file("seed: 3")), seed=4).seed == 4
+
+
+def test_an_environment_is_no_preset(refused):
+    line = refused(gymnasium.make("CartPole-v1"))[0]
+    assert re.match("load_config expected the name of a preset or a path, got .*CartPole.*env=", line)
 
 
 def test_unknown_preset(refused):

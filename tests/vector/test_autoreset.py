@@ -193,6 +193,8 @@ def test_environments_that_cannot_be_reset_in_the_same_step_are_refused():
     for batch.metadata in ({}, {"autoreset_mode": "same-step"}):
         with pytest.raises(ValueError, match="does not say when it resets.*autoreset_mode"):
             to_same_step(batch)
+    with pytest.raises(ValueError, match="is one environment; expected a vector"):
+        to_same_step(gymnasium.make("CartPole-v1"))
 
 
 @pytest.mark.parametrize("masked_reset", ["all", "part"])
