@@ -18,7 +18,7 @@ import gymnasium
 from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 
-from agents.environments import bullet, dm_control
+from agents.environments import bullet, dm_control, mujoco
 from agents.environments.families import DM_CONTROL, FAMILIES
 from agents.environments.registered_specs import module_of
 from agents.environments.rendering import check_rendering
@@ -207,6 +207,8 @@ def _make_new(spec: EnvSpec, kwargs: dict[str, Any]) -> Env:
     Raises:
       UsageError: It was made before: two rows, or training and evaluation, would share it.
     """
+    if _has_prefix(spec, mujoco.PREFIX):
+        mujoco.show_warnings_once()
     env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
     inner = env.unwrapped
     if _made.get(id(inner)) is inner:

@@ -88,7 +88,9 @@ def test_settings_from_a_file(write_file):
 
 def test_an_environment_is_no_preset(refused):
     line = refused(gymnasium.make("CartPole-v1"))[0]
-    assert re.match("load_config expected the name of a preset or a path, got .*CartPole.*env=", line)
+    assert re.match(
+        "load_config expected the name of a preset or a path, got .*CartPole.*env=", line
+    )
 
 
 def test_unknown_preset(refused):
