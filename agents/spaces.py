@@ -61,7 +61,8 @@ def leaf_spaces(space: Space) -> list[Leaf]:
         return [leaf for child in space.spaces for leaf in leaf_spaces(child)]
     raise UnsupportedSpaceError(
         f"unsupported space {space}: its elements are not arrays of a fixed shape.\n"
-        "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those."
+        "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of those. Remove or "
+        "encode it in a wrapper, see the setting env_wrappers."
     )
 
 
