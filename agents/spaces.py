@@ -95,7 +95,8 @@ def check_bounded(space: Space, algorithm: str) -> None:
         if not (isinstance(leaf, spaces.Box) and leaf.is_bounded()):
             raise UnsupportedSpaceError(
                 f"{algorithm} needs actions of bounded Boxes, got the action space {space}.\n"
-                "Use --algorithm=ppo for discrete actions, or bound them with a wrapper."
+                "For discrete actions leave out --config=sac and --algorithm=sac: PPO takes them. Bound "
+                "others with a wrapper."
             )
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from agents.errors import UsageError
 from agents.settings.installation import install_command
 
+# Entry points of environments that end their episodes without Gymnasium's time limit.
+SELF_LIMITED = ("agents.environments.dm_control:", "ale_py.", "minigrid.")
+
 
 @dataclass(frozen=True)
 class Family:

@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from agents.environments.action_bounds import far_from_unit
 from agents.environments.data_check import DataError
+from agents.environments.families import SELF_LIMITED
 from agents.environments.random_steps import RandomSteps, sample_action, take_random_steps
 from agents.environments.wrappers import ResetOptions
 from agents.environments.wrappers.action_mask import KEY
@@ -96,7 +97,11 @@ def inspect_env(
         findings += _check_actions(action_space)
         steps = None
         try:
-            steps = take_random_steps(env, num_steps, seed)
+            with warnings.catch_warnings():
+                warnings.filterwarnings(
+                    "ignore", "action_mask: no action"
+                )  # A finding says how many.
+                steps = take_random_steps(env, num_steps, seed)
             findings += _check_seeds(env, make, seed)
         except DataError as error:
             advice = "return valid data: training stops at such a step"
@@ -106,7 +111,8 @@ def inspect_env(
     if steps:
         findings += _check_observations(observation_space, steps)
         findings += _check_rewards(steps)
-        findings += _check_episodes(steps, time_limit)
+        ends_itself = env.spec and str(env.spec.entry_point).startswith(SELF_LIMITED)
+        findings += _check_episodes(steps, bool(time_limit or ends_itself))
         findings += _check_masks(steps, action_mask)
     findings.sort(key=lambda finding: not finding.is_error)
     return Inspection(observation_space, action_space, time_limit, steps, findings)
@@ -289,28 +295,30 @@ def _check_rewards(steps: RandomSteps) -> list[Finding]:
     if np.ptp(reward) > 0 or len(set(steps.lengths)) > 1:
         return []
     problem = f"the reward was {reward[0]:g} in all {len(reward):,} random steps"
-    advice = "actions must change it before a policy can learn: reward progress, or start nearer to the goal"
+    advice = (
+        "a policy learns once its actions change rewards or the length of episodes: reward progress, or start "
+        "nearer to the goal"
+    )
     return [Finding(False, problem, advice)]
 
 
-def _check_episodes(steps: RandomSteps, time_limit: int | None) -> list[Finding]:
-    """Checks that episodes end, and not all in a terminal state at the same step."""
-    if not time_limit and not steps.lengths:
-        problem = (
-            f"no episode ended in {len(steps.reward):,} random steps, and there is no time limit"
-        )
-        advice = "--max-episode-steps=1000 cuts episodes, so that evaluations end"
-        return [Finding(False, problem, advice)]
-    is_equal = len(steps.lengths) > 1 == len(set(steps.lengths))
-    if not is_equal or steps.lengths[0] < _SHORTEST_LIMIT or any(steps.truncated):
+def _check_episodes(steps: RandomSteps, has_limit: bool) -> list[Finding]:
+    """Checks that episodes end whatever the policy does, and not all at the same terminal step."""
+    lengths = set(steps.lengths)
+    if any(steps.truncated):
         return []
-    problem = (
-        f"all {len(steps.lengths):,} episodes terminated after {steps.lengths[0]:,} steps, as at a "
-        "time limit"
-    )
-    advice = (
-        "at a time limit, return truncated instead of terminated: later steps have a value there"
-    )
+    if len(steps.lengths) > 1 == len(lengths) and steps.lengths[0] >= _SHORTEST_LIMIT:
+        problem = (
+            f"all {len(steps.lengths):,} episodes terminated after {steps.lengths[0]:,} steps, as at a "
+            "time limit"
+        )
+        advice = "at a time limit, return truncated instead of terminated: later steps have a value there"
+        return [Finding(False, problem, advice)]
+    if has_limit or len(lengths) == 1:  # Episodes of one length end whatever the policy does.
+        return []
+    ended = f"{len(steps.lengths):,} episodes" if steps.lengths else "no episode"
+    problem = f"there is no time limit; {ended} ended in {len(steps.reward):,} random steps"
+    advice = "--max-episode-steps=1000 cuts episodes: an evaluation waits for the end of each"
     return [Finding(False, problem, advice)]
 
 

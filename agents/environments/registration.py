@@ -23,7 +23,7 @@ from agents.environments.families import DM_CONTROL, FAMILIES
 from agents.environments.registered_specs import module_of
 from agents.environments.rendering import check_rendering
 from agents.environments.wrappers import ActionRepeat, RebuildOnSeed, ResetOptions
-from agents.environments.wrappers.action_mask import with_action_mask
+from agents.environments.wrappers.action_mask import ActionMask
 from agents.errors import UsageError
 from agents.settings.entry_points import (
     call,
@@ -136,7 +136,7 @@ def make_env(
         for name in names:
             env = _apply_wrapper(env, name, setting)
     if action_mask:
-        env = with_action_mask(env)
+        env = ActionMask(env)
     return wrap(env) if wrap else env
 
 

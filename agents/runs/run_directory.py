@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import tempfile
 import time
 import traceback
@@ -97,10 +98,16 @@ class RunDirectory:
             with modules only the end is used; characters that shells know become underscores.
 
         Raises:
-          UsageError: `logdir` is not writable.
+          UsageError: `logdir` is not writable, or a run itself.
         """
         check_writable(logdir, "--logdir")
         folder = absolute_path(logdir)
+        outer = cls(folder)
+        if outer.config_file.is_file() and outer.command_file.is_file():
+            raise UsageError(
+                f"--logdir={logdir}: {folder} is a run, expected a folder for runs\n"
+                f"--logdir={shlex.quote(str(folder.parent))} --timestamp={outer.timestamp} resumes that run"
+            )
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         parts, taken = [_file_name(name) for name in names], 0
         while True:
@@ -127,7 +134,7 @@ class RunDirectory:
 
         Args:
           logdir: The folder for runs.
-          timestamp: The time, or `latest` for the newest run.
+          timestamp: The time, the folder's name, or `latest` for the newest run.
           name: Name of a preset or path of a YAML file.
           is_sweep: Whether to find a sweep's folder instead.
 
@@ -141,7 +148,7 @@ class RunDirectory:
         if timestamp == LATEST:
             pattern, folders = re.compile(f"{_TIME}-{rest}"), find_runs(place, file)
         else:
-            pattern = re.compile(f"{re.escape(timestamp)}-{rest}")
+            pattern = re.compile(f"{re.escape(timestamp)}(-{rest})?")  # A time, or the whole name.
             folders = sorted(place.iterdir()) if place.is_dir() else []
         found = [folder for folder in folders if pattern.fullmatch(folder.name)]
         found = found[-1:] if timestamp == LATEST else found

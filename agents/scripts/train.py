@@ -342,7 +342,7 @@ def train_in_console(
         # The folder is missing if the environments could not be created.
         written = [run.write_error(error)] if run.path.is_dir() else []
         raise SystemExit(report_error(error, *written, *hints())) from None
-    done = "" if score is not None else "Nothing left to do. "
+    done = "" if score is not None else "Nothing left to do; a larger --steps trains longer. "
     where = f"--logdir={shlex.quote(str(run.path))}"
     say(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
 

@@ -155,7 +155,11 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
     names = preset_names()
     if text not in names:
         is_env = re.search(r"-v\d+$", text)
-        suggestion = "; give an environment as env" if is_env else did_you_mean(text, names)
+        suggestion = (
+            f"; an environment is the setting env, as in --env={text}"
+            if is_env
+            else did_you_mean(text, names)
+        )
         raise UsageError(
             f"unknown preset '{text}'{suggestion}\n"
             f"presets: {', '.join(names)}\nor give the path of a .yaml file"

@@ -5,24 +5,21 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from agents.environments.families import SELF_LIMITED
 from agents.settings.config import Config
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
 
-# Entry points of environments that end their episodes without Gymnasium's time limit.
-_LIMITED = ("agents.environments.dm_control:", "ale_py.", "minigrid.")
-
-
 def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
     """Warns where no time limit ends episodes; one that lasts keeps an evaluation waiting."""
     if config.max_episode_steps or spec.max_episode_steps:
         return
-    if not str(spec.entry_point).startswith(_LIMITED):
+    if not str(spec.entry_point).startswith(SELF_LIMITED):
         warnings.warn(
-            f"environment '{spec.id}' has no time limit: if its episodes do not end by themselves, "
-            "set --max-episode-steps",
+            f"environment '{spec.id}' is registered without a time limit: if its steps do not end every "
+            "episode, an evaluation never ends; set --max-episode-steps",
             stacklevel=3,
         )
 

@@ -29,12 +29,13 @@ class Walk(gymnasium.Env):
         length=20,
         keeps_place=False,
         terminates=False,
+        goal=None,
     ):
         self.observation_space = observation_space or spaces.Box(-np.inf, np.inf, (2,), np.float32)
         self.action_space = action_space
         self._observe, self._draw, self._reward = observe, draw, reward
         self._length, self._keeps_place, self._place = length, keeps_place, 0.0
-        self._terminates = terminates
+        self._terminates, self._goal = terminates, goal
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -47,6 +48,8 @@ class Walk(gymnasium.Env):
         self._place += float(np.sum(action)) / 1e3
         done = self._steps == self._length
         flags = done and self._terminates, done and not self._terminates
+        if self._goal is not None:
+            flags = self._place >= self._goal, False
         return self._observation(), float(self._reward(self._place)), *flags, {}
 
     def _observation(self):
@@ -147,7 +150,8 @@ FINDINGS = [  # Whether it is an error, its problem, its advice.
         (False, "^two environments .* with the same seed differ at once$", "np_random"),
     ),
     ({"keeps_place": True}, (False, "a used environment", "RebuildOnSeed")),
-    ({"length": None}, (False, "no episode ended in 200 random steps", "--max-episode-steps")),
+    ({"length": None}, (False, "no time limit; no episode ended in 200", "--max-episode-steps")),
+    ({"goal": 1e-3}, (False, "no time limit; .* episodes ended in 200", "--max-episode-steps")),
     ({"terminates": True}, (False, "all 10 episodes terminated after 20 steps", "truncated")),
     ({"terminates": True, "length": 9}, None),
     ({"terminates": True, "length": 150}, None),

@@ -83,6 +83,7 @@ def test_an_existing_run_is_found_by_its_time(tmp_path):
     for arguments, expected in {
         ("20260131T120000",): pendulum,
         ("20260131T120000_1",): second,
+        (pendulum,): pendulum,
         ("20260131T120001", "ant"): ant,
         ("latest",): newest,
         ("latest", "pendulum"): second,
@@ -94,12 +95,23 @@ def test_an_existing_run_is_found_by_its_time(tmp_path):
     message = refused(find, "20260131T120002")
     assert "--timestamp=20260131T120002" in message and newest in message
     assert "--config=cartpole" in refused(find, "20260131T120000", "cartpole")
-    for pattern in (".*", "2026*", "20260131T12000", pendulum):  # A time is none.
+    for pattern in (".*", "2026*", "20260131T12000", "20260131T120000-pendul"):
         refused(find, pattern)
     make_runs(tmp_path, "20260131T120000-cartpole")
     message = refused(find, "20260131T120000")
     assert "several" in message and "--config" in message
     assert find("20260131T120000", "cartpole") == "20260131T120000-cartpole"
+
+
+def test_a_run_is_no_folder_for_runs(tmp_path):
+    run = RunDirectory.new(tmp_path, "pendulum")
+    (run.path / "config.yaml").touch()
+    run.record_command("agents train", "versions")
+    message = refused(RunDirectory.new, run.path, "pendulum")
+    assert f"{run.path} is a run, expected a folder for runs" in message
+    assert f"--logdir={tmp_path} --timestamp={run.timestamp} resumes that run" in message
+    (tmp_path / "config.yaml").touch()  # Someone's own file.
+    RunDirectory.new(tmp_path, "pendulum")
 
 
 def test_a_folder_of_no_run_is_refused(tmp_path):

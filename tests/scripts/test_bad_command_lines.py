@@ -103,7 +103,7 @@ EARLY = [
     (["--env-backend=envpool", "--env=Pendulun-v1"], "envpool"),
     (["--logdir=file.yaml/logs"], "not a folder"),
     (["--env=highway-v0"], "my_module:highway-v0"),
-    (["--config=CartPole-v1"], "give an environment as env"),
+    (["--config=CartPole-v1"], "an environment is the setting env, as in --env=CartPole-v1"),
     (["--timestamp=latest"], "no such run"),
     (["--logdir=latest"], "--timestamp=latest"),
     ([*LINE, "--policy=beta"], "finite bounds"),

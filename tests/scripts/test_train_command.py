@@ -42,7 +42,9 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     assert read_metrics(run.metrics_file)[-1]["step"] == 800
     capsys.readouterr()
     main([f"--logdir={tmp_path}", "--timestamp=latest"])
-    assert capsys.readouterr().out.startswith("Nothing left to do. The last evaluation gave ")
+    assert capsys.readouterr().out.startswith(
+        "Nothing left to do; a larger --steps trains longer. The last evaluation gave "
+    )
     with pytest.raises(UsageError, match="learning_rate: the run has "):
         main([f"--logdir={tmp_path}", "--timestamp=latest", "--learning-rate=1", "--dry-run"])
 

@@ -43,7 +43,10 @@ def test_presets_leave_time_for_whole_episodes(name, recwarn):
 @pytest.mark.parametrize(
     "settings, expected",
     [
-        ({"env": "Blackjack-v1"}, ["environment 'Blackjack-v1' has no time limit"]),
+        (
+            {"env": "Blackjack-v1"},
+            ["environment 'Blackjack-v1' is registered without a time limit"],
+        ),
         ({"env": "Blackjack-v1", "max_episode_steps": 9}, []),
         ({"env": "Pendulum-v1"}, []),
         ({"env": "MiniGrid-Empty-5x5-v0"}, []),  # Its class has a limit.

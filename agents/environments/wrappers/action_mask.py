@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium
 import numpy as np
 from gymnasium import spaces
@@ -18,12 +20,14 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
     """Adds the mask from the infos to the observations, as the key `action_mask`.
 
     Observations of a Dict space keep their keys; others become `{"observ": ..., "action_mask": ...}`.
+    Observations that have the key already stay as they are.
 
     The mask is int8 [K], 1 for a valid action: K is the number of actions of a Discrete space, or
     the sum over the choices of a MultiDiscrete one. The infos of `reset` and `step` hold it in this
     form, or as one array per choice.
 
-    The last step of an episode needs no mask; without one, no action is valid.
+    The last step of an episode needs no mask; without one, no action is valid. At other steps this
+    is a warning.
     """
 
     def __init__(self, env: Env):
@@ -33,15 +37,24 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
           env: Environment with Discrete or MultiDiscrete actions.
 
         Raises:
-          UnsupportedSpaceError: The actions are neither Discrete nor MultiDiscrete.
+          UnsupportedSpaceError: The actions are neither Discrete nor MultiDiscrete, or the observed
+            mask does not fit them.
         """
         RecordConstructorArgs.__init__(self)
         gymnasium.Wrapper.__init__(self, env)
-        self._size = mask_size(env.action_space)
-        space = env.observation_space
+        actions, space = env.action_space, env.observation_space
+        self._size = mask_size(actions)
+        choices = (
+            actions.nvec.ravel() if isinstance(actions, spaces.MultiDiscrete) else [self._size]
+        )
+        self._starts = np.cumsum([0, *choices[:-1]])  # Of each choice in the mask.
         self._has_keys = isinstance(space, spaces.Dict)
         keys = space.spaces if isinstance(space, spaces.Dict) else {"observ": space}
-        self.observation_space = spaces.Dict({**keys, KEY: spaces.MultiBinary(self._size)})
+        self._observes_mask = KEY in keys
+        if self._observes_mask:
+            check_action_mask(space, actions)
+        else:
+            self.observation_space = spaces.Dict({**keys, KEY: spaces.MultiBinary(self._size)})
 
     def reset(self, *, seed: int | None = None, options: Options | None = None) -> Reset:
         """Returns the observation with its mask.
@@ -50,7 +63,7 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
           ValueError: The infos hold no mask, or one that does not fit the actions.
         """
         observ, info = self.env.reset(seed=seed, options=options)
-        return self._with_mask(observ, self._mask(info)), info
+        return self._with_mask(observ, info, ends=False), info
 
     def step(self, action: NestedArray) -> Step:
         """Returns the observation with its mask.
@@ -60,12 +73,26 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
             fit the actions.
         """
         observ, reward, terminated, truncated, info = self.env.step(action)
-        has_mask = KEY in info or not (terminated or truncated)
-        mask = self._mask(info) if has_mask else np.zeros(self._size, np.int8)  # [K]
-        return self._with_mask(observ, mask), reward, terminated, truncated, info
+        observ = self._with_mask(observ, info, bool(terminated or truncated))
+        return observ, reward, terminated, truncated, info
 
-    def _with_mask(self, observ: NestedArray, mask: np.ndarray) -> NestedArray:
-        return {**(observ if self._has_keys else {"observ": observ}), KEY: mask}
+    def _with_mask(self, observ: NestedArray, info: Info, ends: bool) -> NestedArray:
+        """Returns an observation with its mask; `ends` says that it is the last of an episode."""
+        if self._observes_mask:
+            mask = np.asarray(observ.get(KEY) if isinstance(observ, dict) else None)
+        else:
+            is_missing = ends and KEY not in info
+            mask = np.zeros(self._size, np.int8) if is_missing else self._mask(info)  # [K]
+            observ = {**(observ if self._has_keys else {"observ": observ}), KEY: mask}
+        if ends or mask.shape != (self._size,):  # The check of all data reports other shapes.
+            return observ
+        if not np.logical_or.reduceat(mask, self._starts).all():
+            warnings.warn(
+                f"action_mask: no action of {self.action_space} is valid at a step of {self.env}, so the policy "
+                "takes any: allow one, such as waiting, or end the episode before",
+                stacklevel=2,
+            )
+        return observ
 
     def _mask(self, info: Info) -> np.ndarray:
         """Returns the mask in the infos, int8 [K]."""
@@ -82,20 +109,6 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
                 f"{self.action_space}, got {len(mask)}: {value}"
             )
         return mask.astype(np.int8)
-
-
-def with_action_mask(env: Env) -> Env:
-    """Returns the environment with masks in its observations; wraps it only if they have none.
-
-    Raises:
-      UnsupportedSpaceError: The actions are neither Discrete nor MultiDiscrete, or the observed
-        mask does not fit them.
-    """
-    space = env.observation_space
-    if isinstance(space, spaces.Dict) and KEY in space.spaces:
-        check_action_mask(space, env.action_space)
-        return env
-    return ActionMask(env)
 
 
 def check_action_mask(observation_space: Space, action_space: Space) -> None:

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -6,7 +8,6 @@ from agents.environments.wrappers.action_mask import (
     ActionMask,
     check_action_mask,
     mask_size,
-    with_action_mask,
 )
 from agents.errors import UnsupportedSpaceError
 from agents.policies.inputs import Inputs
@@ -87,18 +88,44 @@ def test_actions_without_masks_raise():
     with pytest.raises(UnsupportedSpaceError, match="only, got Box"):
         mask_size(spaces.Box(-1, 1, (2,)))
     with pytest.raises(UnsupportedSpaceError, match="only, got Box"):
-        with_action_mask(game(None, action_space=spaces.Box(-1, 1, (2,))))
+        ActionMask(game(None, action_space=spaces.Box(-1, 1, (2,))))
 
 
-def test_environments_that_observe_masks_are_not_wrapped():
+@pytest.mark.parametrize("is_observed", [False, True])
+@pytest.mark.parametrize(
+    ("action_space", "masks", "warns"),
+    [
+        (spaces.Discrete(3), [[1, 0, 0], [0, 0, 0], [1, 1, 1]], True),
+        (spaces.Discrete(3), [[0, 0, 0], [1, 1, 1], [1, 1, 1]], True),
+        (spaces.Discrete(3), [[1, 0, 0], [0, 1, 0], [0, 0, 0]], False),  # The last step.
+        (spaces.MultiDiscrete([2, 3]), [[1, 0, 0, 0, 1]] * 3, False),
+        (spaces.MultiDiscrete([2, 3]), [[0, 0, 1, 1, 1]] * 3, True),
+    ],
+)
+def test_masks_without_a_valid_action_warn(action_space, masks, warns, is_observed):
+    if is_observed:
+        space = spaces.Dict({"action_mask": spaces.MultiBinary(len(masks[0]))})
+        observed = [{"action_mask": np.array(mask, np.int8)} for mask in masks]
+        inner = ScriptedEnv(observed, space, action_space, terminated_at=2)
+    else:
+        inner = game(*masks, action_space=action_space)
+    env = ActionMask(inner)
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        env.reset()
+        for _ in masks[1:]:
+            env.step(action_space.sample())
+    assert any("no action of" in str(one.message) for one in shown) == warns
+
+
+def test_observations_that_hold_masks_stay_as_they_are():
     def observing(mask):
         return spaces.Dict({"board": spaces.Box(0, 1, (3,)), "action_mask": mask})
 
     env = game(None, observation_space=observing(spaces.MultiBinary(3)))
-    assert with_action_mask(env) is env
-    assert isinstance(with_action_mask(game(None)), ActionMask)
+    assert ActionMask(env).observation_space == env.observation_space
     check_action_mask(observing(spaces.Box(0, 1, (3,), np.int8)), spaces.Discrete(3))
     with pytest.raises(UnsupportedSpaceError, match=r"MultiBinary\(3\), got MultiBinary\(4\)"):
-        with_action_mask(game(None, observation_space=observing(spaces.MultiBinary(4))))
+        ActionMask(game(None, observation_space=observing(spaces.MultiBinary(4))))
     with pytest.raises(UnsupportedSpaceError, match="expected observations with 'action_mask'"):
         check_action_mask(spaces.Box(0, 1, (3,)), spaces.Discrete(3))
