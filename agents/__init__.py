@@ -37,7 +37,7 @@ Words, each with one meaning:
   terminated     the episode ended in a terminal state
   truncated      the episode was cut, as by a time limit
   done           terminated or truncated
-  is_first       whether a step is the first of an episode
+  is_first       whether a step is the first of an episode; recurrent states are zero there
   sample         an action as the policy's distribution has it
   action         an action as the environment takes it
   element        one part of a batch: a step, or a sequence for recurrent networks

@@ -110,7 +110,8 @@ class BatchEnv(VectorEnv):
         self.metadata = {**descriptions[0].metadata, **self.metadata}
         self.render_mode = descriptions[0].render_mode
         self._check_actions = ActionCheck(self.single_action_space, self.num_envs)
-        self._exchange, self.wait_for = Exchange(hosts, blocking), wait_for
+        self.wait_for = wait_for
+        self._exchange = Exchange(hosts, blocking)
         self._needs_reset = np.ones(self.num_envs, bool)  # [B]
         self._pending: str | None = None  # The request under way.
         self.layout = Layout(
