@@ -28,13 +28,13 @@ def to_same_step(env: VectorEnv) -> VectorEnv:
       ValueError: The autoreset mode is unknown, or partial resets do not work; the message has
         the remedy.
     """
+    if is_env_pool(env):
+        env = EnvPoolEnv(env)
     if isinstance(env, gym.Env):
         raise ValueError(
             f"{env} is one environment; expected a vector of them, such as "
-            "agents.make_batch_env(env_fns) or gymnasium.make_vec(...)."
+            "agents.make_batch_env(constructors) or gymnasium.make_vec(...)."
         )
-    if is_env_pool(env):
-        env = EnvPoolEnv(env)
     mode = env.metadata.get("autoreset_mode")
     if mode == AutoresetMode.SAME_STEP:
         return env
