@@ -796,7 +796,7 @@ def _check_learning(config: Config) -> None:
         _refuse(
             f"{setting} is a setting of {owner}, got algorithm {config.algorithm}"
             f"{f'; did you mean {counterpart}?' if counterpart else ''}\n"
-            f"leave it out, or start from a preset of {config.algorithm}"
+            f"leave it out; where the preset has it, take a preset of {config.algorithm}"
         )
     if config.critic_learning_rate and config.shared_torso:
         _refuse(
