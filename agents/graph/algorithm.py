@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Step, Turn
 from agents.settings.config import Config
+from agents.settings.peer_names import argument_hint
 from agents.types import NestedTensor, Space
 
 if TYPE_CHECKING:  # Environments in the graph are useful without Keras.
@@ -82,11 +84,13 @@ class Report(NamedTuple):
     nonfinite: dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
-def check_arguments(algorithm: str, batch_env: object, config: object) -> None:
-    """Checks what an algorithm is created with: in other libraries, a policy and one environment.
+def check_arguments(
+    algorithm: str, batch_env: object, config: object, unknown: Iterable[str]
+) -> None:
+    """Checks what an algorithm is created with: in other libraries a policy, one environment and settings.
 
     Raises:
-      TypeError: They are not environments in the graph and a `Config`.
+      TypeError: They are not environments in the graph and a `Config`, or an argument is unknown.
     """
     if not isinstance(batch_env, InGraphEnv) or not isinstance(config, Config):
         raise TypeError(
@@ -94,6 +98,9 @@ def check_arguments(algorithm: str, batch_env: object, config: object) -> None:
             f"Config, got {batch_env!r} and {config!r}. agents.train(agents.load_config(...)) makes both "
             "and trains."
         )
+    for argument in unknown:
+        hint = argument_hint(argument, ("batch_env", "config"), Config.model_fields)
+        raise TypeError(f"{algorithm} has no argument '{argument}'{hint}")
 
 
 class Algorithm(Actor):

@@ -43,20 +43,27 @@ class PPO(Algorithm):
     acts_in_turns = True
     loss_class: ClassVar[type[Loss]] = Loss
 
-    def __init__(self, batch_env: InGraphEnv, config: Config, reducer: Reducer = SINGLE_LEARNER):
+    def __init__(
+        self,
+        batch_env: InGraphEnv,
+        config: Config,
+        reducer: Reducer = SINGLE_LEARNER,
+        **unknown: object,
+    ):
         """Creates networks, normalizers, optimizers, and variables for a rollout's samples.
 
         Args:
           batch_env: The environments of this learner, B of them.
           config: The experiment's settings, for the environments and minibatches of all learners.
           reducer: Combines several learners.
+          **unknown: Settings do not belong here; the error says where.
 
         Raises:
-          TypeError: The first two are something else.
+          TypeError: An argument is something else, or unknown.
           UnsupportedSpaceError: There is no network or action distribution for a space.
           UsageError: The network does not exist, or does not fit the observations.
         """
-        check_arguments("PPO", batch_env, config)
+        check_arguments("PPO", batch_env, config, unknown)
         config = multiply_kl_limits(config, num_dimensions(batch_env.action_space))
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))

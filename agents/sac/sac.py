@@ -46,20 +46,21 @@ class SAC(Algorithm):
 
     acts_in_turns = True
 
-    def __init__(self, batch_env: InGraphEnv, config: Config):
+    def __init__(self, batch_env: InGraphEnv, config: Config, **unknown: object):
         """Creates networks, optimizers and the replay.
 
         Args:
           batch_env: The environments, B of them.
           config: The experiment's settings.
+          **unknown: Settings do not belong here; the error says where.
 
         Raises:
-          TypeError: The arguments are something else.
+          TypeError: An argument is something else, or unknown.
           UnsupportedSpaceError: There is no network for a space, or actions are not bounded Boxes.
           UsageError: The network does not exist, or does not fit the observations; or a setting of a
             subclass, which `Config` does not check.
         """
-        check_arguments("SAC", batch_env, config)
+        check_arguments("SAC", batch_env, config, unknown)
         if problem := sac_problem(config):
             raise UsageError(problem)
         observation_space, action_space = batch_env.observation_space, batch_env.action_space

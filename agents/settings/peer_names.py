@@ -157,11 +157,18 @@ _ATTRIBUTES = _by_name(
         "see agents.SAC, and the settings num_quantiles and dropped_quantiles": "tqc",
         "checkpoints are always saved; see the setting checkpoint_interval": "checkpointcallback",
         "metrics are always written; see agents.train": "monitor vecmonitor",
-        "see agents.PPO, agents.SAC, or agents.Algorithm for one of your own": "a2c dqn td3",
+        "there are agents.PPO and agents.SAC, and agents.Algorithm for one of your own": (
+            "a2c ddpg dqn her herreplaybuffer td3"
+        ),
+        "see the setting action_mask": "actionmasker",
+        "see the setting network": "basefeaturesextractor",
+        "see agents.tools.wrappers.FrameHistory": "vecframestack",
         "see agents.make_batch_env": (
             "asyncvectorenv dummyvecenv make_env make_vec make_vec_env subprocvecenv syncvectorenv"
         ),
-        "see agents.train, which yields the score of each evaluation": "basecallback callbacks evalcallback",
+        "see agents.train, which yields the score of each evaluation": (
+            "basecallback callbacks evalcallback stoptrainingonrewardthreshold"
+        ),
         "run the command agents check": "check_env check",
         "see agents.load_config": "config ppoconfig",
         "see agents.visualize": "enjoy evaluate evaluate_policy test",

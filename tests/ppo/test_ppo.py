@@ -164,6 +164,10 @@ def test_the_call_of_other_libraries_is_answered(algorithm, agent):
             match=f"{algorithm.__name__} expected environments in the graph.*and a Config",
         ):
             algorithm(*arguments)
+    with pytest.raises(
+        TypeError, match="has no argument 'n_steps'; settings are .* rollout_length=..."
+    ):
+        algorithm(agent.batch_env, agent.config, n_steps=2048)
 
 
 def test_a_rollout_of_another_length_raises(agent):
