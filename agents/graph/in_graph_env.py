@@ -34,8 +34,8 @@ class InGraphEnv(abc.ABC):
       restarted: Variable [B], bool, whether the environment was restarted in the last step; () where
         environments are not restarted.
       episode_return: Variable [B], float32, rewards of the current episodes so far; kept by
-        `simulate()`.
-      episode_length: Variable [B], int32, their steps so far; kept by `simulate()`.
+        `agents.simulate` alone, 0 in a loop of one's own.
+      episode_length: Variable [B], int32, their steps so far; see `episode_return`.
       info_names: Names seen in infos so far; not those of every step.
       packed_spec: Structure of `tf.TensorSpec` that `step` returns.
       wait_for: Fraction of the processes under way that a turn of a rollout waits for; 1 where all

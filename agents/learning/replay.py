@@ -222,7 +222,7 @@ class Replay:
             weight=tf.cast(valid, tf.float32),
         )
 
-    def num_steps(self) -> tf.Tensor:
+    def num_written(self) -> tf.Tensor:
         """Rows in the ring without the current ones, int64 []: its steps, and ends of episodes."""
         return tf.reduce_sum(tf.minimum(self._written, self.num_rows - 1))
 

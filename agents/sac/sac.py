@@ -212,7 +212,7 @@ class SAC(Algorithm):
             return index + 1, {name: totals[name] + scalars[name] for name in totals}, arrays
 
         # A run that was resumed without its replay fills it again before it goes on.
-        learns = self._replay.num_steps() > config.learning_starts
+        learns = tf.minimum(self.steps, self._replay.num_written()) > config.learning_starts
         count, totals, arrays = tf.while_loop(
             lambda index, *_: index < tf.where(learns, updates, 0),
             update,

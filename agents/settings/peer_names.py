@@ -162,7 +162,7 @@ _ATTRIBUTES = _by_name(
         ),
         "see the setting action_mask": "actionmasker",
         "see the setting network": "basefeaturesextractor",
-        "see agents.tools.wrappers.FrameHistory": "vecframestack",
+        "wrap the environment; see the setting env_wrappers": "vecframestack",
         "see agents.make_batch_env": (
             "asyncvectorenv dummyvecenv make_env make_vec make_vec_env subprocvecenv syncvectorenv"
         ),

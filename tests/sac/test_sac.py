@@ -113,6 +113,12 @@ def test_iterations_train_every_weight(name):
     assert int(agent.sac.steps) == 3 * 4 * 2
 
 
+def test_learning_starts_after_as_many_steps_where_episodes_are_short():
+    agent = Agent([RandomEnv(termination=1)], learning_starts=16)
+    learned = [float(agent.iterate()[1].scalars["losses/critic_gradient_norm"]) for _ in range(3)]
+    assert learned[:2] == [0, 0] and learned[2] > 0
+
+
 def test_first_actions_are_uniform_within_their_bounds():
     agent = Agent([RandomEnv(action_space=TWO_FORCES)], rollout_length=200, learning_starts=200)
     agent.iterate()
