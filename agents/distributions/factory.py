@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 import numpy as np
+import tensorflow as tf
 from gymnasium import spaces
 
 from agents.distributions.bernoulli import ParametricBernoulli
@@ -23,6 +24,7 @@ from agents.spaces import check_action_space, check_policy, leaf_spaces
 from agents.types import Space
 
 _INTERFACE = ("parameters", "noise_size", "mask_size", "distribution", "noise", "to_environment")
+_METHODS = ("sample", "mode", "log_prob", "entropy", "statistics")  # The divergence is optional.
 
 
 def make_action_distribution(space: Space, config: Config) -> ParametricDistribution:
@@ -76,6 +78,7 @@ def _leaf_distribution(
                 f"{place}: expected a ParametricDistribution, got {type(made).__name__} without "
                 f"{', '.join(missing)}"
             )
+        call(_check_distribution, place, place, made)
         return made
     if config.policy == "beta":
         return ParametricBeta(space)
@@ -86,6 +89,40 @@ def _leaf_distribution(
         return ParametricSquashedGaussian(space, log_std, config.state_dependent_std)
     scaled = scaled_dimensions(space, config.scale_actions)
     return ParametricGaussian(space, log_std, config.state_dependent_std, scaled)
+
+
+def _check_distribution(place: str, parametric: ParametricDistribution) -> None:
+    """Evaluates a user's distributions, two at a time.
+
+    Raises:
+      UsageError: A method is missing, a result has another shape, or samples are no function of the noise.
+    """
+    parameters = [
+        tf.fill([one.size] if one.independent else [2, one.size], one.initial)
+        for one in parametric.parameters
+    ]
+    mask = tf.ones([2, parametric.mask_size], tf.int8) if parametric.mask_size else None
+    distribution = parametric.distribution(parameters, mask)
+    missing = [name for name in _METHODS if not hasattr(distribution, name)]
+    if missing:
+        raise UsageError(
+            f"{place}: expected a Distribution, got {type(distribution).__name__} without {', '.join(missing)}"
+        )
+    noise = parametric.noise(tf.random.Generator.from_seed(0), [2])
+    sample, again = distribution.sample(noise), distribution.sample(noise)
+    if not np.array_equal(sample, again, equal_nan=True):
+        raise UsageError(
+            f"{place}: sample(noise) has other results for equal noise\n"
+            "draw all random numbers in noise(generator, batch_shape): else runs neither repeat nor resume exactly"
+        )
+    for name, result in (
+        ("log_prob", distribution.log_prob(sample)),
+        ("entropy", distribution.entropy()),
+    ):
+        if result.shape != [2]:
+            raise UsageError(
+                f"{place}: {name} of 2 distributions has the shape {result.shape}, expected (2,)"
+            )
 
 
 def scaled_dimensions(

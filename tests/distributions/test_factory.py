@@ -1,8 +1,10 @@
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium import spaces
 
 from agents.distributions.factory import make_action_distribution, scaled_dimensions
@@ -94,6 +96,45 @@ def test_functions_of_users_make_distributions_over_every_box(monkeypatch, tmp_p
     with pytest.raises(UnsupportedSpaceError, match="noise_correlation needs Gaussian"):
         make_action_distribution(BOX, load_config(**settings))
     monkeypatch.delitem(sys.modules, "users_policies")
+
+
+class Broken(ParametricGaussian):
+    """Gaussians with one wrong method; `change` is called with each distribution."""
+
+    change = None
+
+    def __init__(self, space, config):
+        super().__init__(space)
+
+    def distribution(self, parameters, mask=None):
+        distribution = super().distribution(parameters, mask)
+        names = ("sample", "mode", "log_prob", "entropy", "statistics")
+        own = types.SimpleNamespace(**{name: getattr(distribution, name) for name in names})
+        Broken.change(own)
+        return own
+
+
+BROKEN = {
+    "sample.noise. has other results for equal noise": lambda one: setattr(
+        one, "sample", lambda noise: tf.random.normal(noise.shape)
+    ),
+    "without mode$": lambda one: delattr(one, "mode"),
+    "log_prob of 2 distributions has the shape .2, 3., expected .2": lambda one: setattr(
+        one, "log_prob", lambda sample: sample
+    ),
+    "entropy of 2 distributions has the shape ..,": lambda one: setattr(
+        one, "entropy", lambda: tf.constant(1.0)
+    ),
+    "failed\nValueError: .*'odd'": lambda one: setattr(one, "entropy", lambda: int("odd")),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_distributions_of_users_are_checked(message, monkeypatch):
+    monkeypatch.setattr(Broken, "change", BROKEN[message])
+    config = load_config("default", policy=f"{__name__}:Broken")
+    with pytest.raises(UsageError, match=message):
+        make_action_distribution(spaces.Box(-1, 1, (3,)), config)
 
 
 def test_every_policy_is_tested_exported_and_in_the_guide():
