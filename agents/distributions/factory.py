@@ -98,7 +98,7 @@ def _check_distribution(place: str, parametric: ParametricDistribution) -> None:
       UsageError: A method is missing, a result has another shape, or samples are no function of the noise.
     """
     parameters = [
-        tf.fill([one.size] if one.independent else [2, one.size], one.initial)
+        tf.fill([one.size] if one.independent else [2, one.size], float(one.initial))
         for one in parametric.parameters
     ]
     mask = tf.ones([2, parametric.mask_size], tf.int8) if parametric.mask_size else None

@@ -98,9 +98,8 @@ def inspect_env(
         steps = None
         try:
             with warnings.catch_warnings():
-                warnings.filterwarnings(
-                    "ignore", "action_mask: no action"
-                )  # A finding says how many.
+                # A finding says how often.
+                warnings.filterwarnings("ignore", "action_mask: no action")
                 steps = take_random_steps(env, num_steps, seed)
             findings += _check_seeds(env, make, seed)
         except DataError as error:
