@@ -19,7 +19,7 @@ def make():
     return make_env(gymnasium.spec("HalfCheetah-v5"), {})
 
 
-def test_warnings_are_shown_once_and_write_no_file(tmp_path, monkeypatch, capfd):
+def test_warnings_are_those_of_python_and_write_no_file(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     env = make()
     env.reset(seed=0)
