@@ -156,8 +156,18 @@ class GymnasiumBackend(EnvBackend):
 
     def _find_spec(self) -> EnvSpec:
         from agents.environments.registration import find_spec
+        from agents.graph import tensor_registration
 
-        return find_spec(self._config.env)
+        try:
+            return find_spec(self._config.env)
+        except UsageError:
+            name = self._config.env.rpartition(":")[2]
+            if tensor_registration.is_registered(name):
+                raise UsageError(
+                    f"env '{name}' is an environment in TensorFlow: train it with --env-backend=tf\n"
+                    f"expected one of Gymnasium for env_backend {self._config.env_backend}"
+                ) from None
+            raise
 
     def _make(
         self,

@@ -40,6 +40,11 @@ def register(
     )
 
 
+def is_registered(id: str) -> bool:
+    """Whether there is such an environment in TensorFlow."""
+    return id in _specs
+
+
 def find_spec(id: str) -> EnvSpec:
     """Returns the specification of a registered environment.
 

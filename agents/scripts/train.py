@@ -30,7 +30,7 @@ from agents.keras_settings import check_keras
 from agents.paths import absolute_path
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
-from agents.settings.config import Config, device_of
+from agents.settings.config import PYTHON_BACKENDS, Config, device_of
 from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import (
     check_entry_points,
@@ -341,10 +341,17 @@ def train_in_console(
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         # The folder is missing if the environments could not be created.
         written = [run.write_error(error)] if run.path.is_dir() else []
+        if written and isinstance(error, EnvironmentFailure) and _can_restart(config):
+            written.append("To restart environments that fail: --env-restarts='{\"limit\": 10}'")
         raise SystemExit(report_error(error, *written, *hints())) from None
     done = "" if score is not None else "Nothing left to do; a larger --steps trains longer. "
     where = f"--logdir={shlex.quote(str(run.path))}"
     say(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
+
+
+def _can_restart(config: Config) -> bool:
+    """Whether environments could have been restarted, and were not."""
+    return config.env_backend in PYTHON_BACKENDS and not config.env_restarts.limit
 
 
 def _experiment(

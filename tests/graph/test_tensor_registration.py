@@ -79,6 +79,11 @@ def test_makes_registered_environments(module):
     assert batch.simulate(tf.zeros([3], tf.int64)).reward.numpy().tolist() == [2.5] * 3
 
 
+def test_other_backends_say_which_backend_an_environment_needs(module):
+    with pytest.raises(UsageError, match="'Rest-v0' is .* in TensorFlow: .* --env-backend=tf\n"):
+        make_backend(load_config(env=f"{module}:Rest-v0")).check()
+
+
 def make(env="Pendulum-v1", **settings):
     backend = make_backend(load_config("default", env=env, env_backend="tf", **settings))
     return backend.make(backend.check(), 2)

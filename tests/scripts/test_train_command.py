@@ -88,7 +88,7 @@ def test_the_help_shows_the_values_of_the_preset(capsys, monkeypatch):
         assert env in text and "--logdir" in text
 
 
-def test_a_failing_environment_is_reported_with_how_to_resume(tmp_path, capsys):
+def test_a_failing_environment_is_reported_with_how_to_go_on(tmp_path, capsys):
     def make_env():
         env = CountingEnv(observation_space=UNBOUNDED, action_space=FORCE)
         return FaultyEnv(env, ZeroDivisionError("the motor is hot"), countdown=61)
@@ -105,6 +105,7 @@ def test_a_failing_environment_is_reported_with_how_to_resume(tmp_path, capsys):
     [path] = tmp_path.iterdir()
     assert "ZeroDivisionError: the motor is hot (environment 0, process" in printed
     assert "in step" in printed and "raise self.fault" in printed  # The worker's traceback.
+    assert "To restart environments that fail: --env-restarts='{\"limit\": 10}'\n" in printed
     assert printed.endswith("The run has no checkpoint to resume from.\n")
     assert len(printed.splitlines()) <= 12
     whole = (path / "error.txt").read_text()
