@@ -191,8 +191,21 @@ def test_the_http_service_acts_as_the_policy_of_the_run(make_page):
     body = json.dumps({"observ": observ.tolist()}).encode()
     with urllib.request.urlopen(url, body) as response:
         np.testing.assert_allclose(json.load(response)["action"], expected, rtol=1e-5)
-    with pytest.raises(urllib.error.HTTPError):
-        urllib.request.urlopen(url, b"{}")
+    refused = {
+        b"": "Expecting value",
+        b"[[1, 0, 0]]": "list indices",
+        b"{}": "the request has no 'observ'",
+        b'{"observ": [[1, 0, NaN]]}': "expected finite numbers of float32",
+        b'{"observ": [[1, 0, 1e39]]}': "expected finite numbers of float32",
+        b'{"observ": [["left", 0, 0]]}': "could not convert",
+        b'{"observ": [1, 0, 0]}': "Invalid rank for input: observ",
+        b'{"observ": [[1, 0]]}': "Got: 2 Expected: 3",
+    }
+    for body, reason in refused.items():
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(url, body)
+        assert caught.value.code == 400, body
+        assert reason in json.load(caught.value)["error"], body
 
 
 def test_blocks_have_a_language_and_exemptions_a_reason():
