@@ -146,11 +146,14 @@ class RunDirectory:
         rest = f"{start}{re.escape(_file_name(name))}(-.*)?" if name else ".+"
         place = absolute_path(logdir)
         if timestamp == LATEST:
-            pattern, folders = re.compile(f"{_TIME}-{rest}"), find_runs(place, file)
+            started, folders = re.compile(".*"), find_runs(place, file)
         else:
-            pattern = re.compile(f"{re.escape(timestamp)}(-{rest})?")  # A time, or the whole name.
+            started = re.compile(f"{re.escape(timestamp)}(-.+)?")  # A time, or the whole name.
             folders = sorted(place.iterdir()) if place.is_dir() else []
-        found = [folder for folder in folders if pattern.fullmatch(folder.name)]
+        found = [folder for folder in folders if started.fullmatch(folder.name)]
+        if name or timestamp == LATEST:
+            named = re.compile(f"{_TIME}-{rest}")
+            found = [folder for folder in found if named.fullmatch(folder.name)]
         found = found[-1:] if timestamp == LATEST else found
         if len(found) == 1:
             if not is_sweep and (found[0] / SWEEP_FILE).is_file():

@@ -84,6 +84,7 @@ def test_an_existing_run_is_found_by_its_time(tmp_path):
         ("20260131T120000",): pendulum,
         ("20260131T120000_1",): second,
         (pendulum,): pendulum,
+        (pendulum, "pendulum"): pendulum,
         ("20260131T120001", "ant"): ant,
         ("latest",): newest,
         ("latest", "pendulum"): second,
@@ -94,7 +95,8 @@ def test_an_existing_run_is_found_by_its_time(tmp_path):
     assert message.startswith("--timestamp=latest with --config=walker: no such run in ")
     message = refused(find, "20260131T120002")
     assert "--timestamp=20260131T120002" in message and newest in message
-    assert "--config=cartpole" in refused(find, "20260131T120000", "cartpole")
+    for whose in ("20260131T120000", pendulum):
+        assert "--config=cartpole" in refused(find, whose, "cartpole")
     for pattern in (".*", "2026*", "20260131T12000", "20260131T120000-pendul"):
         refused(find, pattern)
     make_runs(tmp_path, "20260131T120000-cartpole")
