@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
@@ -40,7 +41,8 @@ from agents.settings.entry_points import (
 from agents.settings.parser import parse_command
 from agents.settings.peer_names import argument_hint
 from agents.settings.reports import command_line, interpreter, report_error, run, say
-from agents.settings.resumption import check_resumption
+from agents.settings.resumption import check_resumption, differences
+from agents.settings.validation import abbreviate
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
@@ -363,7 +365,10 @@ def _experiment(
             raise UsageError("--name is for new runs; leave it out to resume one")
         resumed = RunDirectory.existing(options.logdir, options.timestamp, options.config)
         name_modules(overrides)
-        return resumed.load_config(**overrides), resumed, []
+        config = resumed.load_config(**overrides)
+        if options.config:
+            _warn_of_kept_settings(options.config, config, overrides)
+        return config, resumed, []
     preset = options.config or "default"
     config = load_config(preset, **overrides)
     if others := folders_of_other_runs(preset):
@@ -373,6 +378,22 @@ def _experiment(
     other_env = config.env != load_config(preset).env
     names = [preset, *([config.env] if other_env else []), *filter(None, [options.name])]
     return config, None, names
+
+
+def _warn_of_kept_settings(file: str, config: Config, overrides: dict[str, PlainData]) -> None:
+    """Warns if a file that only names the run to resume has other settings than the run."""
+    try:
+        in_file = dict(load_config(file))
+    except UsageError:
+        return  # It may be gone.
+    kept = differences(dict(config), in_file, changeable=True)
+    if names := [name for name in kept if name not in overrides]:
+        name, more = names[0], f"; likewise {', '.join(names[1:4])}" if names[1:] else ""
+        warnings.warn(
+            f"the resumed run keeps its settings: {name} is {abbreviate(dict(config)[name])} in it, and "
+            f"{abbreviate(in_file[name])} in {file}{more}. To change a setting, give it as an option.",
+            stacklevel=2,
+        )
 
 
 def folders_of_other_runs(*files: str | None) -> list[Path]:

@@ -15,7 +15,7 @@ from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import RunDirectory
 from agents.scripts.train import main
 from tests.faulty_toys import FaultyEnv
-from tests.scripts.runs import SMALL, assert_equal_runs
+from tests.scripts.runs import CARTPOLE, SMALL, assert_equal_runs
 from tests.toys import FORCE, UNBOUNDED, CountingEnv
 
 ARGUMENTS = [f"--{name}={value}" for name, value in SMALL.items() if name != "layers"]
@@ -47,6 +47,25 @@ def test_the_command_trains_and_resumes_and_prints_where(tmp_path, capsys):
     )
     with pytest.raises(UsageError, match="learning_rate: the run has "):
         main([f"--logdir={tmp_path}", "--timestamp=latest", "--learning-rate=1", "--dry-run"])
+
+
+def test_a_resumed_run_says_that_it_keeps_its_settings_where_the_file_has_others(tmp_path):
+    file = tmp_path / "mine.yaml"
+    command = [f"--config={file}", f"--logdir={tmp_path / 'logdir'}"]
+
+    def write(**settings):
+        file.write_text(json.dumps({**CARTPOLE, **settings}))
+
+    write(steps=400)
+    main([*command, "--seed=5"])
+    with pytest.warns(UserWarning, match="seed is 5 in it, and 0 in .*mine.yaml. To change"):
+        main([*command, "--timestamp=latest"])
+    write(steps=800, seed=5)
+    with pytest.warns(UserWarning, match="steps is 400 in it, and 800 in "):
+        main([*command, "--timestamp=latest"])
+    main([*command, "--timestamp=latest", "--steps=800"])  # No warning.
+    file.unlink()
+    main([*command, "--timestamp=latest"])  # Its name tells the run all the same.
 
 
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
