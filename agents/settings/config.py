@@ -510,15 +510,16 @@ class Config(BaseModel):
         "feed_forward",
         description="feed_forward, nature, impala, or my_module:my_function. feed_forward is for "
         "vectors. nature and impala have convolutions for images. Your own function "
-        "maps Keras inputs by name to a Keras tensor of features.",
+        "maps Keras inputs by name to a Keras tensor of features. SAC's critics add layers to "
+        "the features and the action.",
     )
     layers: Layers = Field(
         (64, 64), description="Units of the hidden layers. Use more for complex environments."
     )
     value_layers: Layers = Field(
         (),
-        description="Units of the value function's hidden layers. By default they are equal to "
-        "layers.",
+        description="Units of the hidden layers of the value function, or of SAC's critics. By "
+        "default they are equal to layers.",
     )
     shared_torso: bool = Field(
         False,
