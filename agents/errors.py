@@ -140,8 +140,8 @@ class EnvironmentFailure(RuntimeError):
       others: The other failures of the same step or reset of the batch, a tuple of
         `EnvironmentFailure`. One line of the message counts them.
       note: A line to add to the message.
-      infos: Of the environments of the same process that did not fail: row, info, and where a step
-        ended the episode the info of that step.
+      infos: Tuples of intact environments of the same process: row, info, and the info of the
+        step that ended the episode, or None.
     """
 
     infos: Sequence[tuple[int, Info, Info | None]] = ()

@@ -95,8 +95,8 @@ def check_bounded(space: Space, algorithm: str) -> None:
         if not (isinstance(leaf, spaces.Box) and leaf.is_bounded()):
             raise UnsupportedSpaceError(
                 f"{algorithm} needs actions of bounded Boxes, got the action space {space}.\n"
-                "For discrete actions leave out --config=sac and --algorithm=sac: PPO takes them. Bound "
-                "others with a wrapper."
+                "PPO takes discrete actions: leave out --config=sac and --algorithm=sac. Bound a Box "
+                "with a wrapper."
             )
 
 

@@ -67,7 +67,7 @@ and RLtools have their own, the other peers have Gymnasium's. A step of Pong or 
 """
 SAC = """\
 Environment steps per second of SAC on one HalfCheetah, with a gradient step for each of them, batches of 256, and
-networks of 256-256. The limit has the matrix products of the update alone.
+networks of 256-256. The limit counts only the update's matrix products.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes; with `hybrid`, the

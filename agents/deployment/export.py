@@ -41,10 +41,10 @@ def export_policy(
 ) -> dict[str, PlainData]:
     """Writes a run's policy, with normalizer, bounds and masks inside, for batches of any size.
 
-    It takes the mode of the distributions. Arguments and results are named tensors: `observ`, or
-    `observ_<key>` in a Dict space, `action` likewise, and for recurrent policies `state_<i>`,
-    zeros at the start of an episode, and `next_state_<i>`. `policy.json` lists them with their
-    types, which are those of the spaces; TensorFlow Lite returns floating-point actions as float32.
+    Actions are the mode of the distribution. Tensors are named `observ` and `action`, with `_<key>`
+    in a Dict space. Recurrent policies take `state_<i>`, zeros at the start of an episode, and
+    return `next_state_<i>`. `policy.json` lists all tensors with their types, which are those of
+    the spaces; TensorFlow Lite returns floating-point actions as float32.
 
     Args:
       run: A run with checkpoints, or its folder.

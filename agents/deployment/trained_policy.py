@@ -73,7 +73,7 @@ class TrainedPolicy:
           observ: An element of the observation space, leaves [...], or a batch, leaves [N, ...].
             Integers may stand for floating point; further keys of dictionaries are ignored. The
             first finite number out of bounds is reported in a warning.
-          deterministic: Whether to take the most likely action instead of a random one.
+          deterministic: Whether to take the distribution's mode instead of a sample.
 
         Returns:
           An element of the action space as the environment takes it, or a batch, leaves [N, ...].

@@ -242,7 +242,7 @@ class VideoFile:
           OSError: The file can't be written.
         """
         if frame.shape != self._shape:
-            raise ValueError(f"A frame of {list(frame.shape)} in a video of {list(self._shape)}.")
+            raise ValueError(f"Expected a frame {list(self._shape)}, got {list(frame.shape)}.")
         try:
             self._process.stdin.write(np.ascontiguousarray(frame).data)  # type: ignore[union-attr]
         except BrokenPipeError:

@@ -150,8 +150,8 @@ class Algorithm(Actor):
         """Everything that a checkpoint must hold, by name."""
 
     def acting_variables(self) -> dict[str, tf.Variable]:
-        """What acting changes: random numbers and recurrent state. Checkpoints hold it, too.
+        """Random numbers and recurrent state, which acting changes and checkpoints hold.
 
-        It is copied before every iteration. By default it is all variables, and the policy's generator.
+        They are copied before every iteration; by default all variables and the policy's generator.
         """
         return {"policy/generator": self.policy.generator.state, **self.variables()}

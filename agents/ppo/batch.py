@@ -42,9 +42,8 @@ class Batch(NamedTuple):
       valid: bool [M], whether a step has an outcome; otherwise its advantage is 0 and its target
         is meaningless. () if all have one, see `Step.restarted`.
       start_log_prob: float32 [M], log-probabilities of the samples under the policy before the
-        update, which sees the same `inputs` as the updated one.
-        `old_log_prob` is of inputs with the normalizer's statistics of acting time. () without a
-        setting that needs it, see `limits_kl`.
+        update, for the same `inputs`. `old_log_prob` is for inputs normalized with the statistics
+        of acting time. () unless `limits_kl`.
     """
 
     # Loop variables of the compiled update have this order; changing it changes rounding.

@@ -35,8 +35,8 @@ class Position(NamedTuple):
 class Update:
     """Trains variables on shuffled minibatches for some epochs.
 
-    With one learner, `run` is part of one XLA program. Several learners call it in a plain graph, in
-    which the programs between two reductions are compiled.
+    XLA compiles `run` as a part of one program; with several learners, its parts between two
+    reductions. Networks that see images run in a plain graph.
     """
 
     def __init__(

@@ -394,8 +394,8 @@ class RunDirectory:
                     f"differs from the run's checkpoint in {changed[0]}: {' and '.join(values)}"
                 )
             raise UsageError(
-                f"{self.config_file} {problem}\nrestore it, and change settings by options of the "
-                "command; to rename a module, also remove the last line"
+                f"{self.config_file} {problem}\nrestore it, and change settings by "
+                "options; after you renamed a module in it, remove its last line"
             )
         return load_config(str(self.config_file), **overrides) if overrides else config
 

@@ -36,8 +36,8 @@ Tensors = dict[str, tf.Tensor]
 class SAC(Algorithm):
     """Soft actor-critic (Haarnoja et al., 2018, arXiv 1801.01290 and 1812.05905).
 
-    With more than one quantile it is TQC (Kuznetsov et al., 2020, arXiv 2005.04269). Actions in the
-    replay, for the critics and of densities are in [-1, 1].
+    With more than one quantile it is TQC (Kuznetsov et al., 2020, arXiv 2005.04269). Replay,
+    critics and densities have actions in [-1, 1].
 
     Attributes:
       policy: The policy that is trained.
@@ -160,7 +160,7 @@ class SAC(Algorithm):
         self._turn = turn
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
-        """Chooses actions [B, ...] and stores them; random ones are uniform before `learning_starts`."""
+        """Chooses actions [B, ...], uniformly random before `learning_starts`, and stores them."""
         turn, step = self._turn, tf.convert_to_tensor(self._step)
 
         def read(variable: tf.Variable) -> tf.Tensor:

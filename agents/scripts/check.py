@@ -36,8 +36,8 @@ _fields: Any = {
 class CheckOptions(BaseModel):
     """Checks an environment with random steps, and reports what to change before training.
 
-    It runs Gymnasium's checker. Then it checks seeds, time limit, and the scales of observations,
-    rewards and actions, in this process and in a worker process.
+    It runs Gymnasium's checker, and checks seeds, time limit, and the scales of observations,
+    rewards and actions. Then a worker process makes and resets the environment.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -57,7 +57,7 @@ class CompareOptions(BaseModel):
     axis: Axis = Field(
         "steps",
         description="Horizontal axis: environment steps, or minutes of training. Minutes leave out "
-        "pauses of more than a minute before a run was resumed.",
+        "pauses, such as before a run was resumed.",
     )
     metric: str = Field(
         "eval/return_mean", min_length=1, description="Metric to compare, a tag in metrics.jsonl."

@@ -102,8 +102,8 @@ class TrainOptions(BaseModel):
         1,
         ge=1,
         le=1024,
-        description="Processes on this machine that train together. They share environments and "
-        "minibatches. With TF_CONFIG or srun, each command is one of them.",
+        description="Processes that train together, on this machine or with --cluster. They share "
+        "environments and minibatches. With TF_CONFIG or srun, each command is one.",
     )
     cluster: Literal["ray"] | None = Field(
         None,

@@ -86,7 +86,7 @@ class VisualizeOptions(BaseModel):
     )
     film: bool = Field(
         False,
-        description=f"Also records {FILM}, which shows how the policy learned. Its scenes are kept checkpoints.",
+        description=f"Also records {FILM}, which shows the policy before training and at kept checkpoints.",
     )
 
 
@@ -103,9 +103,9 @@ def visualize(
 ) -> dict[str, PlainData]:
     """Records complete episodes of a run's policy, with deterministic actions.
 
-    By default these are the episodes of the run's evaluations, with the same scores, unless the
-    run's backend starts other episodes than Gymnasium, whose environment of the same id is
-    rendered. An environment that can't be rendered gets scores and curves, and a warning.
+    By default these are the episodes of the run's evaluations, with the same scores. Runs with
+    `env_backend` envpool or tf are rendered in Gymnasium's environment of the same id, in other
+    episodes. An environment that can't be rendered gets scores, curves and a warning.
 
     Args:
       run: A run with checkpoints, or its folder.
@@ -116,13 +116,13 @@ def visualize(
       env_kwargs: Arguments of the environment's constructor that replace those of the run.
       camera: Name or index of one of MuJoCo's cameras; by default one that follows the body, if
         the model has one.
-      film: Whether to record `film.mp4`, too: a scene for each of several kept checkpoints.
+      film: Whether to record `film.mp4`: a scene before training, and for several kept checkpoints.
       env: The function that makes the environment, if the run was given one that can't be imported.
         It gets `render_mode="rgb_array"`.
 
     Returns:
-      The content of scores.json. `logged` holds mean and standard deviation of the run's own
-      evaluation at this step, None where it had none of the same episodes.
+      The content of scores.json. `logged` holds the scores of the run's own evaluation at
+      this step; None if it had none of the same episodes.
 
     Raises:
       UsageError: There is no such checkpoint or camera, `episodes` is below 1, `outdir` can't be

@@ -254,8 +254,8 @@ class Config(BaseModel):
         0,
         ge=0,
         le=10**12,
-        description="Time limit in steps of one environment; 0 for the environment's own. It "
-        "truncates the episode.",
+        description="Steps, with action repeats, after which an episode is truncated; 0 for the "
+        "environment's own.",
     )
     action_repeat: int = Field(
         1,
@@ -325,8 +325,8 @@ class Config(BaseModel):
     )
     critic_learning_rate: Fraction = Field(
         0.0,
-        description="Learning rate of the value function. It then has an optimizer of its own; 0 for "
-        "one optimizer of policy and value function. SAC: of the critics; 0 for learning_rate.",
+        description="Learning rate of the value function's own optimizer; 0 for one optimizer of "
+        "policy and value function. SAC: of the critics' optimizer; 0 for learning_rate.",
     )
     adam_epsilon: PositiveFraction = Field(
         1e-5, description="Adam's epsilon. Larger values shrink the steps of small gradients."
@@ -375,7 +375,7 @@ class Config(BaseModel):
         description="Multiple of kl_target above which the squared excess is also penalized.",
     )
     kl_cutoff_coef: Coefficient = Field(
-        1000.0, description="Coefficient of the squared excess over kl_cutoff_factor; 0 to disable."
+        1000.0, description="Coefficient of the squared excess, see kl_cutoff_factor; 0 to disable."
     )
     kl_stop: float = Field(
         0.0,
@@ -471,7 +471,7 @@ class Config(BaseModel):
         description="Rate per gradient step at which target critics follow the critics (tau).",
     )
     num_critics: int = Field(
-        2, ge=1, le=100, description="Number of critics. The smallest of their values counts."
+        2, ge=1, le=100, description="Number of critics. Their minimum counts, except in TQC."
     )
     num_quantiles: int = Field(
         1,
@@ -564,9 +564,9 @@ class Config(BaseModel):
     )
     scale_actions: Literal["auto", "always", "never"] = Field(
         "auto",
-        description="Maps [-1, 1] to the bounds of a Gaussian's actions. auto does so if the "
-        "bounds are finite and far from [-1, 1]. Far is wider or narrower by a factor "
-        "of 10, or without 0 between the bounds.",
+        description="Maps [-1, 1] to the bounds of a Gaussian's actions. auto does so for "
+        "finite bounds if one is beyond 10 or -10, both are within 0.1 of 0, or 0 is not "
+        "between them.",
     )
     state_dependent_std: bool = Field(
         False,
@@ -576,8 +576,8 @@ class Config(BaseModel):
         0.0,
         ge=-20,
         le=20,
-        description="Logarithm of a Gaussian's initial standard deviation. Its unit is that of the "
-        "action, for squashed_gaussian before the tanh. Lower it for less exploration.",
+        description="Logarithm of a Gaussian's initial standard deviation, in units of the action "
+        "before scaling and tanh. Lower it for less exploration.",
     )
     divide_initial_std: bool = Field(
         False,
@@ -643,7 +643,7 @@ class Config(BaseModel):
         "error",
         description="Reaction to a NaN or an infinity in a loss, a gradient, or an environment in "
         "TensorFlow. error stops the run. skip drops the update, and counts it as "
-        "perf/skipped_updates. Any other environment that returns one has failed, see "
+        "perf/skipped_updates. Other environments fail if they return one, see "
         "env_restarts.",
     )
 
@@ -738,8 +738,8 @@ def sac_problem(config: Config) -> str | None:
         )
     if config.learning_starts >= config.steps:
         return (
-            f"learning_starts: expected fewer than the {config.steps:,} steps of the training, which "
-            f"would learn nothing, got {config.learning_starts:,}"
+            f"learning_starts: expected fewer than the {config.steps:,} steps of the training, got "
+            f"{config.learning_starts:,}: no step would learn"
         )
     return None
 

@@ -67,7 +67,7 @@ def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainDat
     """
     if not isinstance(name, str | os.PathLike):
         raise UsageError(
-            f"load_config expected the name of a preset or a path, got {name!r}; settings have names, as env=..."
+            f"load_config expected the name of a preset or a path, got {name!r}; pass settings by name: env=..."
         )
     path = _find_file(name)
     values = _read_settings(path)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
-    """Warns where no time limit ends episodes; one that lasts keeps an evaluation waiting."""
+    """Warns where no time limit ends episodes; one that lasts makes evaluations long."""
     if config.max_episode_steps or spec.max_episode_steps:
         return
     if not str(spec.entry_point).startswith(SELF_LIMITED):
         warnings.warn(
-            f"environment '{spec.id}' is registered without a time limit: if its steps do not end every "
-            "episode, an evaluation never ends; set --max-episode-steps",
+            f"environment '{spec.id}' is registered without a time limit: unless its steps end "
+            "episodes, evaluations take 100,000 steps; set --max-episode-steps",
             stacklevel=3,
         )
 
@@ -31,8 +31,8 @@ def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
     steps = max(config.checkpoint_interval // config.num_envs, config.rollout_length)
     if steps < limit and config.checkpoint_interval < config.steps:
         warnings.warn(
-            f"checkpoint_interval {config.checkpoint_interval} truncates episodes after {steps} steps "
-            f"of each environment, their time limit is {limit}: training never sees later steps; "
-            f"expected at least {limit * config.num_envs}, preferably several times that",
+            f"checkpoint_interval {config.checkpoint_interval} truncates episodes after {steps} of at "
+            f"most {limit} steps, so training never sees the later ones; expected "
+            f"{limit * config.num_envs} or more, preferably several times that",
             stacklevel=3,
         )

@@ -276,8 +276,8 @@ class EvaluationScore(float):
     """The mean return of an evaluation: a float with metadata.
 
     Attributes:
-      step: Environment steps that were learned from before.
-      is_best: Whether its mean return is above those of all evaluations of the run before.
+      step: Environment steps learned from so far.
+      is_best: Whether the mean return exceeds those of all earlier evaluations of the run.
       scalars: All scalars of the evaluation, by tag, such as "eval/return_std".
       run: The run's folder; a temporary one if the run is not kept.
     """

@@ -297,7 +297,7 @@ def follow(config: Config, train_envs: VectorEnv | InGraphEnv, reducer: Reducer)
         for restart in learner.take_restarts():
             rows = ", ".join(str(row) for row in restart.rows)
             warnings.warn(
-                f"environments {rows} of it were restarted: {first_line(restart.cause)}",
+                f"learner {reducer.rank} restarted environments {rows}: {first_line(restart.cause)}",
                 stacklevel=1,
             )
         if learner.due(config.checkpoint_interval):

@@ -123,8 +123,8 @@ class SameStepAutoreset(VectorWrapper):
 
 def _partial_reset_message(env: VectorEnv) -> str:
     return (
-        f"{env} can't reset a part of its environments, so that the end of an episode would also reset the others or "
-        "cost a step. Make it of single environments: agents.tools.make_batch_env(constructors) or "
+        f"{env} can't reset a part of its environments: the end of an episode would also reset the others or "
+        "cost a step. Use single environments in agents.make_batch_env(constructors) or "
         "gymnasium.vector.SyncVectorEnv(constructors, autoreset_mode=AutoresetMode.SAME_STEP). A vector environment of "
         'your own must reset exactly the environments of options["reset_mask"].'
     )

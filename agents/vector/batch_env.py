@@ -91,8 +91,7 @@ class BatchEnv(VectorEnv):
 
         Raises:
           ValueError: There are no environments, their spaces differ, one has an autoreset wrapper,
-            environments in this process are to be stepped in parallel, objects of them are to be
-            restarted, or some are to step ahead of others.
+            or `blocking`, `restart_limit` or `wait_for` does not fit environments in this process.
           UnsupportedSpaceError: A space is not made of arrays.
         """
         # Empty until the batch is accepted: a refused one does not close its environments.
@@ -427,7 +426,7 @@ def _make_hosts(
         raise ValueError(f"wait_for must be above 0 and at most 1, got {wait_for}.")
     if wait_for < 1 and (blocking or not all(are_workers)):
         raise ValueError(
-            f"Only environments in processes, stepped in parallel, can be ahead of others: got wait_for {wait_for} "
+            f"wait_for below 1 needs environments in processes, stepped in parallel; got wait_for {wait_for} "
             "with environments in this process or blocking=True. Pass wait_for=1."
         )
     hosts = [_as_host(env) for env in given]
@@ -452,7 +451,7 @@ def _check_distinct(hosts: Sequence[Host]) -> None:
             first = rows.setdefault(part, row)
             if first != row:
                 raise ValueError(
-                    f"Environment {row} of the batch is environment {first} again: make a new one for each."
+                    f"Environments {first} and {row} of the batch are the same one: make a new one for each."
                 )
 
 

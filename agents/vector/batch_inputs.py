@@ -33,8 +33,8 @@ class ActionCheck:
             leaves = flatten(self._space, actions)
         except (LookupError, TypeError, ValueError):
             raise InvalidActionError(
-                f"Actions of type {type(actions).__name__} for {self._space}: expected its structure, "
-                "of arrays with a row for each environment."
+                f"Expected actions in the structure of {self._space}, arrays with a row for each "
+                f"environment, got {type(actions).__name__}."
             ) from None
         pairs = zip(leaves, self._leaves, strict=True)
         return [checked_actions(leaf, *known) for leaf, known in pairs]
@@ -63,7 +63,7 @@ def checked_actions(leaf: ArrayLike, space: Leaf, bounds: BatchBounds) -> np.nda
     if batch.shape != low.shape:
         raise InvalidActionError(_describe_wrong_shape(low.shape, leaf))
     if batch.dtype.kind not in ("biuf" if low.dtype.kind == "f" else "biu"):
-        raise InvalidActionError(f"Actions of type {batch.dtype} for {space}.")
+        raise InvalidActionError(f"Expected actions of {space}, got {batch.dtype}.")
     # A float64 0.7 may exceed a float32 bound of 0.7.
     if low.dtype.kind == "f" and batch.dtype != low.dtype:
         with np.errstate(over="ignore"):

@@ -78,8 +78,8 @@ class PackedSteps(VectorWrapper):
         final_observ: NestedArray = infos.get("final_obs", observ)
         if "final_obs" not in infos and np.any(results.terminated | results.truncated):
             raise ValueError(
-                f"{self.env} has autoreset_mode SAME_STEP but returned no infos['final_obs'] for an episode that "
-                "ended: the first observation of the next episode would be taken for the last of this one."
+                f"{self.env} has autoreset_mode SAME_STEP: expected infos['final_obs'] for an episode that ended, "
+                "got none. Return the last observation there, not the first one of the next episode."
             )
         if getattr(final_observ, "dtype", None) != np.dtype(object):
             self._write(arrays, slice(None), final_observ)

@@ -38,7 +38,7 @@ def make_batch_env(
       restart_limit: See `BatchEnv`.
       restart_window: See `BatchEnv`.
       inline_share: Whether this process is one of the `processes`: it steps the last environments
-        itself while the workers step theirs. Nothing ends one of these that hangs.
+        itself while the workers step theirs. Its environments have no `timeout`.
       wait_for: See `BatchEnv`.
 
     Raises:

@@ -253,8 +253,8 @@ class EnvironmentGroup:
             except OSError as error:
                 limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
                 raise DataError(
-                    f"left no file to be opened by others: {os.strerror(error.errno or 0)} "
-                    f"(`ulimit -n` is {limit})"
+                    f"left no free file descriptor: {os.strerror(error.errno or 0)}; "
+                    f"raise `ulimit -n`, which is {limit}"
                 ) from None
             return environment
 

@@ -99,7 +99,7 @@ def test_frames_of_another_size_raise(tmp_path):
     env = RecordEpisode(Countdown(), tmp_path / "video.mp4")
     env.reset()
     env.unwrapped._render_size = (64, 48)
-    with pytest.raises(ValueError, match=r"\[64, 48, 3\] in a video of \[32, 48, 3\]"):
+    with pytest.raises(ValueError, match=r"Expected a frame \[32, 48, 3\], got \[64, 48, 3\]"):
         env.step(0)
     env.close()
 

@@ -225,7 +225,7 @@ def page(entries: Sequence[Entry]) -> str:
         f"- The figures are of {dates[0]} to {dates[-1]}. The code has changed since."
         if dates
         else "- Nothing was run.",
-        f"- Measured once, without a harness today: {', '.join(gone) or 'nothing'}.",
+        f"- Measured once, without a harness today: {'; '.join(gone) or 'nothing'}.",
         *("", _origin(entries), "", *REPEAT.splitlines()),
     ]
     return "\n".join(lines) + "\n"

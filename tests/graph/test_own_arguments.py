@@ -222,7 +222,7 @@ def test_objects_that_are_no_data_are_the_callers():
 
 def test_a_process_has_one_place():
     with contextlib.closing(ExternalProcess([Taking, Taking])) as process:
-        with pytest.raises(ValueError, match="Environment 2 of the batch is environment 0 again"):
+        with pytest.raises(ValueError, match="Environments 0 and 2 of the batch are the same one"):
             BatchEnv([process, process])
         process.reset()  # It stays open.
 
@@ -234,10 +234,10 @@ def wrapped(env):
 @pytest.mark.parametrize(
     ("make", "names"),
     [
-        (lambda env: BatchEnv([env] * 2, blocking=True), "Environment 1 .* environment 0 again"),
-        (lambda env: BatchEnv([Taking(), wrapped(env), wrapped(env)], True), "Environment 2 .* environment 1"),
-        (lambda env: BatchEnv([LocalHost(lambda: env), wrapped(env)], True), "Environment 1 .* environment 0"),
-        (lambda env: BatchEnv([LocalHost([Taking, Taking])] * 2, True), "Environment 2 .* environment 0"),
+        (lambda env: BatchEnv([env] * 2, blocking=True), "Environments 0 and 1 .* the same one"),
+        (lambda env: BatchEnv([Taking(), wrapped(env), wrapped(env)], True), "Environments 1 and 2 .* the same"),
+        (lambda env: BatchEnv([LocalHost(lambda: env), wrapped(env)], True), "Environments 0 and 1 .* the same"),
+        (lambda env: BatchEnv([LocalHost([Taking, Taking])] * 2, True), "Environments 0 and 2 .* the same"),
         (lambda env: LocalHost([lambda: env, lambda: wrapped(env)]), r"environment 0 again.*\(environment 1\)"),
         (lambda env: make_batch_env([lambda: env] * 4, processes=1), r"environment 0 again.*\(environment 1"),
         (lambda env: make_batch_env([lambda: env] * 4, processes=2, inline_share=True), "environment 2 again"),

@@ -24,9 +24,9 @@ from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_e
 def test_checkpoints_that_cut_all_episodes_issue_a_warning(settings, limit, recwarn):
     config = load_config(rollout_length=64, **settings)
     warn_of_cut_episodes(config, make_backend(config).check())
-    assert [f"time limit is {limit}:" in str(warning.message) for warning in recwarn] == [True] * (
-        limit is not None
-    )
+    assert [f"of at most {limit} steps, " in str(warning.message) for warning in recwarn] == [
+        True
+    ] * (limit is not None)
 
 
 @pytest.mark.parametrize("name", preset_names())

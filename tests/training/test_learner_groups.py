@@ -201,8 +201,8 @@ def test_a_follower_tells_of_restarts(followers):
             lambda: lead(make_learner(group.reducers[0], envs[0]), group.reducers[0]),
             lambda: training_loop.follow(config, envs[1], group.reducers[1]),
         )
-    [message] = {str(one.message) for one in caught if "of it" in str(one.message)}
-    assert "environments 1 of it were restarted" in message and "no luck" in message
+    [message] = {str(one.message) for one in caught if "learner" in str(one.message)}
+    assert "learner 1 restarted environments 1: " in message and "no luck" in message
 
 
 def test_the_error_of_the_chief_ends_a_follower(followers):

@@ -26,7 +26,7 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
     the sum over the choices of a MultiDiscrete one. The infos of `reset` and `step` hold it in this
     form, or as one array per choice.
 
-    The last step of an episode needs no mask; without one, no action is valid. At other steps this
+    The last step of an episode needs no mask; its default is zeros. A mask of zeros at other steps
     is a warning.
     """
 
