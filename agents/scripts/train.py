@@ -43,6 +43,7 @@ from agents.settings.peer_names import argument_hint
 from agents.settings.reports import command_line, interpreter, report_error, run, say
 from agents.settings.resumption import check_resumption, differences
 from agents.settings.validation import abbreviate
+from agents.settings.without_effect import settings_without_effect
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
@@ -371,6 +372,8 @@ def _experiment(
         return config, resumed, []
     preset = options.config or "default"
     config = load_config(preset, **overrides)
+    for line in settings_without_effect(config, overrides):
+        warnings.warn(line, stacklevel=2)
     if others := folders_of_other_runs(preset):
         name_modules(overrides)
         with refusing_modules_in(*others):

@@ -68,6 +68,12 @@ def test_a_resumed_run_says_that_it_keeps_its_settings_where_the_file_has_others
     main([*command, "--timestamp=latest"])  # Its name tells the run all the same.
 
 
+def test_a_setting_without_effect_is_named():
+    command = ["--config=cartpole", "--objective=kl", "--clip-ratio=0.1", "--dry-run"]
+    with pytest.warns(UserWarning, match="clip_ratio has no effect: it needs objective clip"):
+        main(command)
+
+
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
     main(["--env=CartPole-v1", "--num-envs=1", "--layers=4", "--dry-run"])
     note = "Without --config, training uses the preset 'default'; "

@@ -1,0 +1,60 @@
+"""Tests of settings without effect."""
+
+import pytest
+
+from agents.settings.config_file import load_config
+from agents.settings.without_effect import settings_without_effect
+
+# What was given, the settings among them without effect, and a change with which they have one.
+CASES = [
+    ({"clip_ratio": 0.1, "objective": "kl"}, ["clip_ratio"], {"objective": "clip_kl"}),
+    ({"clip_ratio_schedule": "linear", "objective": "kl"}, ["clip_ratio_schedule"], {"objective": "clip"}),
+    ({"kl_init_penalty": 3}, ["kl_init_penalty"], {"objective": "kl"}),
+    ({"kl_cutoff_coef": 3, "kl_cutoff_factor": 3}, ["kl_cutoff_factor", "kl_cutoff_coef"], {"objective": "clip_kl"}),
+    ({"kl_target": 0.1}, ["kl_target"], {"learning_rate_schedule": "kl"}),
+    ({"kl_target": 0.1, "multiply_kl_target": True}, ["kl_target", "multiply_kl_target"], {"objective": "kl"}),
+    ({"kl_stop_after": "epoch"}, ["kl_stop_after"], {"kl_stop": 0.1}),
+    ({"multiply_kl_stop": True}, ["multiply_kl_stop"], {"kl_stop": 0.1}),
+    ({"entropy_coef_schedule": "linear"}, ["entropy_coef_schedule"], {"entropy_coef": 0.01}),
+    ({"normalize_advantages": False, "min_advantage_std": 1}, ["min_advantage_std"], {"normalize_advantages": True}),
+    ({"recompute_advantages": True, "epochs": 1}, ["recompute_advantages"], {"epochs": 2}),
+    ({"optimizer": "sgd", "adam_epsilon": 1e-8}, ["adam_epsilon"], {"optimizer": "torch_adam"}),
+    ({"sgd_momentum": 0.5}, ["sgd_momentum"], {"optimizer": "sgd"}),
+    ({"shared_torso": True, "value_layers": (8,)}, ["value_layers"], {"shared_torso": False}),
+    ({"recurrent_units": 8}, ["recurrent_units"], {"recurrent": "gru"}),
+    ({"sequence_length": 8}, ["sequence_length"], {"recurrent": "lstm"}),
+    ({"policy": "beta", "initial_log_std": -1}, ["initial_log_std"], {"policy": "squashed_gaussian"}),
+    ({"policy": "beta", "state_dependent_std": True}, ["state_dependent_std"], {"policy": "gaussian"}),
+    ({"policy": "beta", "divide_initial_std": True}, ["divide_initial_std"], {"policy": "gaussian"}),
+    ({"policy": "squashed_gaussian", "scale_actions": "never"}, ["scale_actions"], {"policy": "gaussian"}),
+    ({"observ_clip": 5, "normalize_observ": False}, ["observ_clip"], {"normalize_observ": True}),
+    ({"reward_clip": 5, "normalize_reward": False}, ["reward_clip"], {"normalize_reward": True}),
+    ({"env_backend": "inline", "num_processes": 2}, ["num_processes"], {"env_backend": "envpool"}),
+    ({"env_backend": "tf", "step_timeout": 5}, ["step_timeout"], {"env_backend": "hybrid"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "named", "change"), CASES)
+def test_settings_that_another_one_turns_off_are_named(given, named, change):
+    config = load_config("default", **given)
+    lines = settings_without_effect(config, given)
+    assert [line.partition(" has no effect: it needs ")[0] for line in lines] == named
+    [needed] = change
+    assert all(needed in line for line in lines)
+    changed = load_config("default", **{**given, **change})
+    assert settings_without_effect(changed, given) == []
+
+
+def test_of_sac_and_of_algorithms_of_users():
+    given = {"learn_entropy_coef": False, "target_entropy": -0.5}
+    [line] = settings_without_effect(load_config("sac", **given), given)
+    assert line == "target_entropy has no effect: it needs learn_entropy_coef true"
+    given = {"objective": "kl", "clip_ratio": 0.1, "algorithm": "my_module:MyPPO"}
+    assert settings_without_effect(load_config("default", **given), given) == []
+
+
+def test_defaults_and_settings_of_a_preset_are_not_chosen():
+    given = {"kl_stop_after": "minibatch", "reward_clip": 10.0, "normalize_reward": False}
+    assert settings_without_effect(load_config("default", **given), given) == []
+    config = load_config("default", objective="kl", clip_ratio=0.1)
+    assert settings_without_effect(config, ["objective"]) == []
