@@ -282,6 +282,12 @@ def main(arguments: list[str]) -> None:
     check_keras()
     if not options.cluster and options.model_fields_set & {"learner_cpus", "learner_gpus"}:
         raise UsageError("--learner-cpus and --learner-gpus need --cluster=ray")
+    are_several = options.learners > 1 or options.cluster or scheduler_of(os.environ)
+    if options.restarts and not are_several:
+        raise UsageError(
+            "--restarts is for several learners: expected --learners, --cluster, TF_CONFIG or srun\n"
+            "environments are restarted with --env-restarts"
+        )
     config, resumed, names = _experiment(options, overrides)
     note = ""
     if not (options.config or options.timestamp):
@@ -293,7 +299,7 @@ def main(arguments: list[str]) -> None:
         return
     run = resumed or RunDirectory.new(options.logdir, *names)
     command = f"{command_line('train')} {shlex.join(arguments)}"
-    if options.learners > 1 or options.cluster or scheduler_of(os.environ):
+    if are_several:
         from agents.scripts.learner import train_together
 
         raise SystemExit(train_together(config, run, command, options, note))

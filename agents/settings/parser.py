@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn, TypeVar, Union, cast, get_
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
+from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from agents.errors import UsageError
@@ -361,7 +362,8 @@ def _decode(name: str, annotation: object, text: PlainData) -> PlainData:
     if not isinstance(text, str) or (origin not in (tuple, dict) and not _is_model(annotation)):
         return text
     try:
-        return json.loads(f"[{text}]" if origin is tuple and not text.startswith("[") else text)
+        is_bare = origin is tuple and not text.startswith("[")
+        return json.loads(f"[{text}]" if is_bare else text, object_pairs_hook=_without_duplicates)
     except ValueError:
         if origin is not tuple:
             return _decode_yaml(name, text)
@@ -369,17 +371,24 @@ def _decode(name: str, annotation: object, text: PlainData) -> PlainData:
         return [item.strip() for item in text.split(",")] if has_names else text
 
 
+def _without_duplicates(pairs: list[tuple[str, PlainData]]) -> dict[str, PlainData]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError  # As YAML, which names the key.
+    return values
+
+
 def _decode_yaml(name: str, text: str) -> PlainData:
     """Decodes a dictionary as it stands in a preset: `{g: 9.81}`.
 
     Raises:
-      UsageError: A space is missing, as in `{g:9.81}`.
+      UsageError: A space is missing, as in `{g:9.81}`, or a key is there twice.
     """
     if not text.lstrip().startswith("{"):
         return text
     try:
         return cast(PlainData, parse_yaml(text))
-    except MissingValueError as error:
+    except (MissingValueError, DuplicateKeyError) as error:
         raise UsageError(f"{option_name(name)}: {error.problem}") from None
     except (YAMLError, ValueError, RecursionError):
         return text
