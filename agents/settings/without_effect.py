@@ -103,8 +103,7 @@ def settings_without_effect(config: Config, given: Iterable[str]) -> list[str]:
     """
     if config.algorithm not in ALGORITHM_SETTINGS:
         return []
-    default = Config()
-    chosen = [name for name in given if getattr(config, name) != getattr(default, name)]
+    chosen = [name for name in given if getattr(config, name) != Config.model_fields[name].default]
     return [
         f"{name} has no effect: it needs {condition.wording}"
         for condition in _CONDITIONS
