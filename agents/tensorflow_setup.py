@@ -104,17 +104,17 @@ def start_tensorflow(
         import tensorflow as tf
 
         use_cache(threads)
+        gpus = tf.config.list_physical_devices("GPU")
+        if device == "gpu" and not gpus:
+            raise UsageError(
+                "device: TensorFlow finds no GPU\nexpected device auto or cpu, or a GPU with "
+                "its driver and pip install 'tensorflow[and-cuda]'"
+            )
         try:
             tf.config.threading.set_intra_op_parallelism_threads(threads)
             tf.config.threading.set_inter_op_parallelism_threads(
                 _WAITING_THREADS if join else threads
             )
-            gpus = tf.config.list_physical_devices("GPU")
-            if device == "gpu" and not gpus:
-                raise UsageError(
-                    "device: TensorFlow finds no GPU\nexpected device auto or cpu, or a GPU with "
-                    "its driver and pip install 'tensorflow[and-cuda]'"
-                )
             used = [] if device == "cpu" or not gpus else [gpus[local_rank % len(gpus)]]
             tf.config.set_visible_devices(used, "GPU")
             for gpu in used:

@@ -69,6 +69,13 @@ def test_a_gpu_that_is_not_there_is_one_clear_error(monkeypatch, one_pool):
         start_tensorflow(1, "gpu")
 
 
+def test_a_gpu_that_is_not_there_is_an_error_in_tensorflow_that_has_started(monkeypatch):
+    tf.config.list_logical_devices()
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    with pytest.raises(UsageError, match="^device: TensorFlow finds no GPU"):
+        start_tensorflow(1, "gpu")
+
+
 # Messages.
 
 START_UP_MESSAGES = [

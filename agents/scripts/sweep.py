@@ -36,7 +36,7 @@ from agents.runs.checkpoint_files import find_files
 from agents.runs.metrics_file import read_metrics
 from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory
-from agents.scripts.train import folders_of_other_runs, look_up, train
+from agents.scripts.train import folders_of_other_runs, look_up, train, warn_of_kept_settings
 from agents.seeds import Seeds
 from agents.settings.config import ALGORITHMS, Config, nearest_divisor
 from agents.settings.config_file import (
@@ -205,6 +205,8 @@ def _open_folder(
         path = RunDirectory.existing(logdir, options.timestamp, options.config, is_sweep=True).path
         config, space = _read_folder(path)
         _check_unchanged(path, space, options.space, overrides)
+        if options.config:
+            warn_of_kept_settings("sweep", config, options.config, overrides)
         others, named = [path, path.parent], overrides
     else:
         config = load_config(name, **overrides)
@@ -597,7 +599,7 @@ def load_space(name: str | Path) -> Space:
             raise UsageError(f"{place}: all trials share it; set it with --{setting}=VALUE")
         is_number = Config.model_fields[setting].annotation in (int, float)
         match values:
-            case {"low": low, "high": high, **others} if is_number and others.keys() <= {"log"}:
+            case {"low": low, "high": high, **others} if is_number and others in _SCALES:
                 ends = [low, high]
             case {"choices": list(choices), **others} if not others:
                 ends = choices
@@ -613,6 +615,10 @@ def load_space(name: str | Path) -> Space:
         except (TypeError, ValueError) as error:  # Of Optuna, or of values that JSON does not have.
             raise UsageError(f"{place}: {first_line(error)}") from None
     return space
+
+
+# A linear scale, or a logarithmic one.
+_SCALES: tuple[dict[str, bool], ...] = ({}, {"log": False}, {"log": True})
 
 
 def _check_value(setting: str, value: PlainData, path: Path) -> None:

@@ -200,6 +200,8 @@ def train(
         )
     if run is not None and logdir is not None:
         raise ValueError("Give the run or a logdir for a new one, not both.")
+    if name is not None and logdir is None:
+        raise ValueError("The name is for a new run; give its logdir, too.")
     check_keras()
     # Not in the generator: the working directory may change before it starts.
     if isinstance(run, str | Path):
@@ -374,8 +376,10 @@ def _experiment(
         name_modules(overrides)
         config = resumed.load_config(**overrides)
         if options.config:
-            _warn_of_kept_settings(options.config, config, overrides)
+            warn_of_kept_settings("run", config, options.config, overrides)
         return config, resumed, []
+    if options.name and not re.fullmatch(r"[\w.+-]+", options.name):
+        raise UsageError(f"--name: expected letters, digits and _.+-, got {options.name!r}")
     preset = options.config or "default"
     config = load_config(preset, **overrides)
     for line in settings_without_effect(config, overrides):
@@ -384,13 +388,29 @@ def _experiment(
         name_modules(overrides)
         with refusing_modules_in(*others):
             look_up(config, None, warns=False)
-    other_env = config.env != load_config(preset).env
+    unchanged = load_config(preset)
+    other_env = config.env != unchanged.env
+    lost = sorted(unchanged.env_kwargs.keys() - config.env_kwargs.keys())
+    if lost and not other_env:
+        warnings.warn(
+            f"--env-kwargs replaces all of {preset}: the environment has its defaults for {', '.join(lost)}",
+            stacklevel=2,
+        )
     names = [preset, *([config.env] if other_env else []), *filter(None, [options.name])]
     return config, None, names
 
 
-def _warn_of_kept_settings(file: str, config: Config, overrides: dict[str, PlainData]) -> None:
-    """Warns if a file that only names the run to resume has other settings than the run."""
+def warn_of_kept_settings(
+    kind: str, config: Config, file: str, overrides: Mapping[str, PlainData]
+) -> None:
+    """Warns if a file that only names what to resume has other settings.
+
+    Args:
+      kind: What is resumed, a run or a sweep.
+      config: Its settings.
+      file: The file, or a preset.
+      overrides: Settings on the command line.
+    """
     try:
         in_file = dict(load_config(file))
     except UsageError:
@@ -399,7 +419,7 @@ def _warn_of_kept_settings(file: str, config: Config, overrides: dict[str, Plain
     if names := [name for name in kept if name not in overrides]:
         name, more = names[0], f"; likewise {', '.join(names[1:4])}" if names[1:] else ""
         warnings.warn(
-            f"the resumed run keeps its settings: {name} is {abbreviate(dict(config)[name])} in it, and "
+            f"the resumed {kind} keeps its settings: {name} is {abbreviate(dict(config)[name])} in it, and "
             f"{abbreviate(in_file[name])} in {file}{more}. To change a setting, give it as an option.",
             stacklevel=2,
         )

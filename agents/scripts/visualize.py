@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -214,9 +215,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _remove_videos(outdir: Path) -> None:
-    """Removes earlier videos, so that no folder mixes two policies."""
-    for name in ("episode-*.mp4", "episode-*.unfinished", FILM, "film.unfinished"):
-        for path in outdir.glob(name):
+    """Removes earlier videos, so that no folder mixes two policies; but no files of other names."""
+    own = re.compile(r"(episode-\d+|film)\.(mp4|unfinished)")
+    for path in outdir.glob("*"):
+        if own.fullmatch(path.name):
             path.unlink()
 
 

@@ -776,6 +776,10 @@ def _check_environments(config: Config) -> None:
             f"env_restarts: environments with env_backend '{config.env_backend}' can't be restarted\n"
             "expected env_backend process, hybrid or inline, or a limit of 0"
         )
+    if config.max_episode_steps and "max_episode_steps" in config.env_kwargs:
+        _refuse("env_kwargs: max_episode_steps is a setting, too; expected one of both")
+    if len(set(config.info_keys)) < len(config.info_keys):
+        _refuse(f"info_keys: expected each key once, got {', '.join(config.info_keys)}")
     if config.reset_options and config.env_backend not in PYTHON_BACKENDS:
         _refuse(
             f"reset_options: environments with env_backend '{config.env_backend}' take none\n"
@@ -798,6 +802,11 @@ def _check_learning(config: Config) -> None:
             f"{setting} is a setting of {owner}, got algorithm {config.algorithm}"
             f"{f'; did you mean {counterpart}?' if counterpart else ''}\n"
             f"leave it out; where the preset has it, take a preset of {config.algorithm}"
+        )
+    if config.learning_rate_schedule == "kl" and not 1e-6 <= config.learning_rate <= 1e-2:
+        _refuse(
+            "learning_rate: the schedule kl stays between 1e-6 and 0.01, got "
+            f"{config.learning_rate:g}\nexpected a rate in between, or another learning_rate_schedule"
         )
     if config.critic_learning_rate and config.shared_torso:
         _refuse(

@@ -33,6 +33,12 @@ _CONDITIONS = (
         lambda config: config.env_backend in {"process", "hybrid"},
         "env_backend process or hybrid",
     ),
+    Condition(("env_restarts",), lambda config: config.env_restarts.limit > 0, "a limit above 0"),
+    Condition(
+        ("custom_settings",),
+        lambda config: any(":" in name for name in (config.network, config.policy)),
+        "an algorithm, network or policy of your own",
+    ),
     Condition(
         ("adam_epsilon",),
         lambda config: config.optimizer != "sgd",
@@ -70,6 +76,11 @@ _CONDITIONS = (
     Condition(("recompute_advantages",), lambda config: config.epochs > 1, "epochs above 1"),
     Condition(
         ("target_entropy",), lambda config: config.learn_entropy_coef, "learn_entropy_coef true"
+    ),
+    Condition(
+        ("layer_norm",),
+        lambda config: not config.shared_torso or config.layer_norm == "all",
+        "shared_torso false, or the value all",
     ),
     Condition(("value_layers",), lambda config: not config.shared_torso, "shared_torso false"),
     Condition(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from gymnasium import spaces
 
+from agents.environments.wrappers.action_mask import KEY
 from agents.errors import UsageError
 from agents.graph.algorithm import Report
 from agents.graph.graph_calls import GraphCalls
@@ -111,6 +114,7 @@ class Learner:
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
         self._steps_per_iteration = config.rollout_length * config.num_envs
         self._seconds, self._steps = 0.0, 0  # Since the last report.
+        self._ignores_masks = False
         self.rate = 0.0
         self.time_shares = TimeShares()
 
@@ -221,6 +225,7 @@ class Learner:
 
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""
+        self._warn_of_ignored_masks()
         metrics = self._results.report.scalars
         scalars = {tag: float(value) for tag, value in metrics.items()}
         scalars.update(self._episodes.scalars())
@@ -231,6 +236,22 @@ class Learner:
             scalars["perf/env_restarts"] = float(self._num_restarts)
         self._seconds, self._steps = 0.0, 0
         return scalars | self.time_shares.report()
+
+    def _warn_of_ignored_masks(self) -> None:
+        """Warns once if environments return action masks that the policy does not take."""
+        if self._config.action_mask or self._ignores_masks:
+            return
+        observations, actions = self.spaces
+        in_observations = isinstance(observations, spaces.Dict) and KEY in observations.spaces
+        if not in_observations and KEY not in self._envs.info_names:
+            return
+        if isinstance(actions, spaces.Discrete | spaces.MultiDiscrete):
+            self._ignores_masks = True
+            warnings.warn(
+                f"the {'observations' if in_observations else 'infos'} hold an {KEY}, which training "
+                "ignores: --action-mask=true lets the policy take valid actions only",
+                stacklevel=2,
+            )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of the last iteration for histograms, by tag."""

@@ -50,8 +50,19 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
         f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
         *own_lines,
         f"training: {math.ceil(config.steps / iteration):,} iterations, "
-        f"{config.steps // config.eval_interval:,} evaluations of {config.eval_episodes} episodes",
+        f"{_num_evaluations(config, iteration):,} evaluations of {config.eval_episodes} episodes",
     ]
+
+
+def _num_evaluations(config: Config, iteration: int) -> int:
+    """Iterations that end or cross an interval, and the last one."""
+    num_iterations = math.ceil(config.steps / iteration)
+    if config.eval_interval <= iteration:
+        return num_iterations
+    crossed, before = (
+        steps * iteration // config.eval_interval for steps in (num_iterations, num_iterations - 1)
+    )
+    return crossed + (crossed == before)
 
 
 def _algorithm_lines(config: Config, *spaces: Space) -> list[str]:

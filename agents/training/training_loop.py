@@ -13,7 +13,7 @@ from agents import stop_signals
 from agents.deployment.policy_function import graph_of
 from agents.deployment.space_json import spaces_to_json
 from agents.deployment.trained_policy import TrainedPolicy, single_spaces
-from agents.errors import CheckpointError, first_line
+from agents.errors import CheckpointError, UsageError, first_line
 from agents.graph.in_graph_env import InGraphEnv
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
@@ -160,9 +160,17 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
             say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         return False
     checkpoints.load(required=True)
+    before = run.load_config()
+    if config.steps < min(before.steps, learner.step):
+        raise UsageError(
+            f"steps: the run has learned from {learner.step:,} steps, got {config.steps:,}\n"
+            "expected more, or leave --steps out"
+        )
     unequal = "" if config.replay_checkpoints else ", not exactly: without its replay"
     say(f"Resuming {run.path} from step {learner.step:,}{unequal}", file=sys.stderr)
-    if run.load_config().reset_options != config.reset_options:
+    scoring = ("reset_options", "eval_episodes")
+    if changed := [name for name in scoring if getattr(before, name) != getattr(config, name)]:
+        say(f"The best score starts over, with new {' and '.join(changed)}", file=sys.stderr)
         learner.evaluations.forget_best()
         checkpoints.save(learner.step)  # Before the new options are written: it may be killed.
     if learner.evaluations.has_best and not any(

@@ -175,6 +175,7 @@ WRONG_SPACES = {
     "seed: {low: 0, high: 9}": "seed in .*: all trials share it; set it with --seed",
     "epochs: 3": r"epochs in .*: expected .*\{low: .*, or any values as \{choices: .*\}, got 3",
     "epochs: {low: 1, hihg: 3}": r"epochs in .*: expected .*got \{'low': 1, 'hihg': 3\}",
+    "learning_rate: {low: 1e-5, high: 1e-2, log: no}": "learning_rate in .*: expected .*'log': 'no'",
     "epochs: {low: 5, high: 2}": "epochs in .*: `low <= high` must hold",
     "layers: {choices: 8}": r"layers in .*: expected .*got \{'choices': 8\}",
     "activation: {low: 1, high: 2}": "activation in .*: expected .*any values as",

@@ -13,7 +13,8 @@ from agents.errors import UsageError
 from agents.runs.metrics_file import read_metrics
 from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import RunDirectory
-from agents.scripts.train import main
+from agents.scripts.train import main, train
+from agents.settings.config_file import load_config
 from tests.faulty_toys import FaultyEnv
 from tests.scripts.runs import CARTPOLE, SMALL, assert_equal_runs
 from tests.toys import FORCE, UNBOUNDED, CountingEnv
@@ -66,6 +67,20 @@ def test_a_resumed_run_says_that_it_keeps_its_settings_where_the_file_has_others
     main([*command, "--timestamp=latest", "--steps=800"])  # No warning.
     file.unlink()
     main([*command, "--timestamp=latest"])  # Its name tells the run all the same.
+
+
+def test_a_name_is_for_a_new_run_and_of_plain_characters(tmp_path):
+    with pytest.raises(ValueError, match="The name is for a new run; give its logdir"):
+        train(load_config("pendulum"), name="mine")
+    with pytest.raises(UsageError, match=r"--name: expected letters, digits .*got 'lr/1e-3'"):
+        main([f"--logdir={tmp_path}", "--config=cartpole", "--name=lr/1e-3"])
+
+
+def test_arguments_of_a_file_that_others_replace_are_named(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: cartpole\nenv_kwargs: {sutton_barto_reward: true}\n")
+    with pytest.warns(UserWarning, match="replaces all of .*mine.yaml: .* defaults for sutton"):
+        main([f"--config={file}", "--env-kwargs={}", "--dry-run"])
 
 
 def test_a_setting_without_effect_is_named():

@@ -199,11 +199,13 @@ def test_a_film_shows_the_policy_before_training_and_at_each_checkpoint(run, tmp
 @pytest.mark.usefixtures("eager")
 def test_number_of_episodes(run, shown, tmp_path):
     (tmp_path / "episode-07.mp4").write_bytes(b"of an earlier call")
-    (tmp_path / "mine.mp4").write_bytes(b"something else")
+    for name in ("mine.mp4", "episode-finale.mp4", "film-2.mp4"):
+        (tmp_path / name).write_bytes(b"something else")
     few = visualize(run, tmp_path, episodes=2)
     assert few["logged"] is None
     videos = {path.name for path in tmp_path.glob("*.mp4")}
-    assert videos == {"episode-00.mp4", "episode-01.mp4", "mine.mp4"}
+    mine = {"mine.mp4", "episode-finale.mp4", "film-2.mp4"}
+    assert videos == {"episode-00.mp4", "episode-01.mp4", *mine}
     for one, other in zip(few["episodes"], shown[1]["episodes"][:2], strict=True):
         assert one["seed"] == other["seed"]
         np.testing.assert_allclose(one["return"], other["return"], rtol=1e-3)

@@ -39,6 +39,18 @@ REFUSED = [
         "network: unknown network 'natur'; did you mean 'nature'\\?\n"
         "expected feed_forward, nature, impala, or my_module:my_function",
     ),
+    (
+        {"max_episode_steps": 9, "env_kwargs": {"max_episode_steps": 5}},
+        "env_kwargs: max_episode_steps is a setting, too",
+    ),
+    ({"info_keys": ["speed", "mass", "speed"]}, "info_keys: expected each key once"),
+    *(
+        (
+            {"learning_rate_schedule": "kl", "learning_rate": rate},
+            f"learning_rate: the schedule kl stays between 1e-6 and 0.01, got {rate:g}\n",
+        )
+        for rate in (0.05, 1e-7)
+    ),
     *(
         (
             {"env_backend": backend, "env_restarts": {"limit": 1}},

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from gymnasium import spaces
 from tensorflow.python.framework import op_callbacks
 
 from agents.errors import UsageError
@@ -16,7 +17,7 @@ from agents.settings.config_file import load_config
 from agents.tensor_envs import InGraphTensorEnv
 from agents.training.learner import Learner
 from tests.fingerprint import fingerprint
-from tests.toys import RandomEnv
+from tests.toys import TWO_CHOICES, RandomEnv
 from tests.training.learners import (
     IMAGE,
     TINY,
@@ -33,6 +34,33 @@ def learner(request):
     for _ in range(2):
         learner.iterate()
     return learner
+
+
+def make_env_with_masks_in_infos():
+    info = {"action_mask": np.array([1, 0], np.int8)}
+    return RandomEnv(action_space=TWO_CHOICES, durations=(5, 5), info=lambda step: info)
+
+
+def make_env_with_masks_in_observations():
+    parts = {"action_mask": spaces.MultiBinary(2), "place": spaces.Box(-1, 1, (1,), np.float32)}
+    return RandomEnv(spaces.Dict(parts), TWO_CHOICES, durations=(5, 5))
+
+
+@pytest.mark.parametrize(
+    ("make_env", "place"),
+    [
+        (make_env_with_masks_in_infos, "infos"),
+        (make_env_with_masks_in_observations, "observations"),
+    ],
+)
+def test_masks_that_training_ignores_are_named_once(make_env, place):
+    learner = make_learner(make_env)
+    learner.iterate()
+    with pytest.warns(UserWarning, match=f"the {place} hold an action_mask, .*=true") as caught:
+        learner.report()
+    assert len(caught) == 1
+    learner.iterate()
+    learner.report()  # No other warning.
 
 
 @contextlib.contextmanager

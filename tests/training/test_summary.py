@@ -1,6 +1,7 @@
 import math
 
 import numpy as np
+import pytest
 from gymnasium import spaces
 
 from agents.policies.policy import Policy
@@ -36,8 +37,25 @@ def test_memory_and_counts_of_iterations():
     size = 1000 * (2 * (84 * 84 * 4 + 8) + 4 * 3 + 16)
     assert f"rollout: 10 environments x 100 steps, {size / 1e6:.1f} MB" in text
     assert "update: 3 epochs of 4 minibatches of 250 steps" in text
-    assert "training: 6 iterations, 5 evaluations of 4 episodes" in text
+    assert "training: 6 iterations, 6 evaluations of 4 episodes" in text
     assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
+
+
+@pytest.mark.parametrize("steps", [1, 100, 5500, 6000])
+@pytest.mark.parametrize("interval", [1, 100, 999, 1000, 1001, 2000, 2500, 100_000])
+def test_evaluations_are_those_that_training_makes(steps, interval):
+    config = load_config(
+        "default",
+        num_envs=10,
+        rollout_length=10,
+        minibatch_size=50,
+        steps=steps,
+        eval_interval=interval,
+    )
+    lines = summarize(config, spaces.Box(-1, 1, (3,)), spaces.Discrete(3))
+    ends = range(100, steps + 100, 100)
+    due = sum(end // interval > (end - 100) // interval or end >= steps for end in ends)
+    assert f"{len(ends):,} iterations, {due:,} evaluations of" in lines[-1]
 
 
 def test_scaled_actions_are_named():

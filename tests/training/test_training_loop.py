@@ -80,6 +80,23 @@ def test_other_reset_options_start_another_best_score(whole, tmp_path):
         assert values["run%2Fbest"] == np.finfo(np.float64).min
 
 
+def test_another_number_of_episodes_starts_another_best_score(whole, tmp_path, capsys):
+    shutil.copytree(whole[0].path, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(ZeroDivisionError):
+        next(start(run, {"eval_episodes": 1}, on_start=kill))
+    with np.load(run.checkpoints / "step-64.npz") as values:
+        assert values["run%2Fbest"] == np.finfo(np.float64).min
+    assert "The best score starts over, with new eval_episodes\n" in capsys.readouterr().err
+
+
+def test_fewer_steps_than_were_learned_from_are_refused(whole):
+    before = whole[0].config_file.read_text()
+    with pytest.raises(UsageError, match="the run has learned from 64 steps, got 33\nexpected"):
+        next(start(whole[0], {"steps": 33}))
+    assert whole[0].config_file.read_text() == before
+
+
 def test_a_resumed_run_prints_its_step_and_a_new_one_does_not(whole, capsys):
     assert list(start(whole[0])) == []
     assert capsys.readouterr().err.startswith(f"Resuming {whole[0].path} from step 64\n")
