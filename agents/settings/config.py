@@ -220,7 +220,9 @@ class Config(BaseModel):
         "imported first.",
     )
     env_kwargs: PlainDict = Field(
-        {}, description="Keyword arguments of the environment's constructor."
+        {},
+        description="Keyword arguments of the environment's constructor. They replace all of those "
+        "in a preset or file.",
     )
     reset_options: PlainDict = Field({}, description="Options of every reset of the environment.")
     env_backend: Literal["process", "hybrid", "inline", "envpool", "tf"] = Field(
@@ -255,7 +257,7 @@ class Config(BaseModel):
         ge=0,
         le=10**12,
         description="Steps, with action repeats, after which an episode is truncated; 0 for the "
-        "environment's own.",
+        "environment's own. A shorter limit within the environment stays.",
     )
     action_repeat: int = Field(
         1,
@@ -453,7 +455,7 @@ class Config(BaseModel):
         gt=0,
         le=1000,
         description="Gradient steps per environment step. More gradient steps learn from fewer "
-        "environment steps, and take longer.",
+        "environment steps, and take longer. Each rollout has a whole number of them.",
     )
     learning_starts: Interval = Field(
         10_000,

@@ -168,6 +168,10 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
         )
     unequal = "" if config.replay_checkpoints else ", not exactly: without its replay"
     say(f"Resuming {run.path} from step {learner.step:,}{unequal}", file=sys.stderr)
+    schedules = {value for name, value in config.settings().items() if name.endswith("_schedule")}
+    if config.steps != before.steps and "linear" in schedules:
+        end = f"step {config.steps:,} instead of {before.steps:,}"
+        say(f"Linear schedules now end at {end}", file=sys.stderr)
     scoring = ("reset_options", "eval_episodes")
     if changed := [name for name in scoring if getattr(before, name) != getattr(config, name)]:
         say(f"The best score starts over, with new {' and '.join(changed)}", file=sys.stderr)

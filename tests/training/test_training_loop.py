@@ -90,6 +90,19 @@ def test_another_number_of_episodes_starts_another_best_score(whole, tmp_path, c
     assert "The best score starts over, with new eval_episodes\n" in capsys.readouterr().err
 
 
+def test_a_longer_training_says_where_its_schedules_end(whole, tmp_path, capsys):
+    shutil.copytree(whole[0].path, tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
+    for schedule in ("linear", "constant"):
+        settings = {"steps": 96, "learning_rate_schedule": schedule}
+        with pytest.raises(ZeroDivisionError):
+            next(start(run, settings, on_start=kill))
+        printed = capsys.readouterr().err
+        expected = "Linear schedules now end at step 96 instead of 64\n" in printed
+        assert expected == (schedule == "linear")
+        shutil.copy(whole[0].config_file, run.config_file)
+
+
 def test_fewer_steps_than_were_learned_from_are_refused(whole):
     before = whole[0].config_file.read_text()
     with pytest.raises(UsageError, match="the run has learned from 64 steps, got 33\nexpected"):
