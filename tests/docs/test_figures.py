@@ -147,6 +147,10 @@ def sac():
     assert len(three["returns"]) == 3 and len(other["returns"]) == 5
     assert {round(each["steps"] / 1e6, 2) for each in (three, other)} == {1.0}
     yield f"`sac` returns {three['mean']:,.0f} (three seeds), `cheetah` {other['mean']:,.0f} (five)"
+    hopper, walker = (RESULTS[row] for row in ("sac_hopper", "sac_walker"))
+    assert len(hopper["returns"]) == len(walker["returns"]) == 1
+    figures = f"{hopper['mean']:,.0f} on Hopper-v5 and {walker['mean']:,.0f} on Walker2d-v5"
+    yield f"`sac` returns {figures} (one seed each)"
 
 
 def scaling():
