@@ -40,8 +40,9 @@ class KLAdaptive(Schedule):
     """A learning rate that follows the KL divergence of the epochs, as skrl's `KLAdaptiveLR`.
 
     After every epoch it is divided by 1.5 if the mean KL divergence is above 2 * kl_target, and
-    multiplied by 1.5 if it is below kl_target / 2, within [1e-6, 1e-2]. A stopped update ends the
-    epoch, including the minibatch that it stopped at.
+    multiplied by 1.5 if it is below kl_target / 2, within [1e-6, 1e-2]. A rate outside of these
+    limits does not move further away. A stopped update ends the epoch, including the minibatch that
+    it stopped at.
     """
 
     def __init__(self, initial: float, kl_target: float):
@@ -58,7 +59,8 @@ class KLAdaptive(Schedule):
     def observe(self, approx_kl: tf.Tensor, ends_epoch: tf.Tensor) -> None:
         """See `Schedule`."""
         rate, kl = tf.convert_to_tensor(self._rate), self._epoch_kl.update(approx_kl, ends_epoch)
-        slower, faster = tf.maximum(rate / 1.5, 1e-6), tf.minimum(rate * 1.5, 1e-2)
+        slower = tf.minimum(rate, tf.maximum(rate / 1.5, 1e-6))
+        faster = tf.maximum(rate, tf.minimum(rate * 1.5, 1e-2))
         not_above = tf.where(kl < self._kl_target / 2, faster, rate)
         adapted = tf.where(kl > 2 * self._kl_target, slower, not_above)
         self._rate.assign(tf.where(ends_epoch, adapted, rate))

@@ -805,11 +805,6 @@ def _check_learning(config: Config) -> None:
             f"{f'; did you mean {counterpart}?' if counterpart else ''}\n"
             f"leave it out; where the preset has it, take a preset of {config.algorithm}"
         )
-    if config.learning_rate_schedule == "kl" and not 1e-6 <= config.learning_rate <= 1e-2:
-        _refuse(
-            "learning_rate: the schedule kl stays between 1e-6 and 0.01, got "
-            f"{config.learning_rate:g}\nexpected a rate in between, or another learning_rate_schedule"
-        )
     if config.critic_learning_rate and config.shared_torso:
         _refuse(
             "critic_learning_rate: a shared_torso has no separate layers of the value function; "

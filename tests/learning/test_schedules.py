@@ -52,6 +52,9 @@ def test_divergences_of_previous_epochs_do_not_count():
 def test_the_rate_stays_within_limits():
     np.testing.assert_allclose(after(1e-5, *[[1.0]] * 8), 1e-6, rtol=1e-6)
     np.testing.assert_allclose(after(5e-3, *[[0.0]] * 8), 1e-2, rtol=1e-6)
+    # One that starts outside is neither lowered to go faster nor raised to go slower.
+    np.testing.assert_allclose([after(0.05, [0.0]), after(0.05, [1.0])], [0.05, 0.05 / 1.5], 1e-6)
+    np.testing.assert_allclose([after(1e-7, [1.0]), after(1e-7, [0.0])], [1e-7, 1.5e-7], 1e-6)
 
 
 def test_the_rate_changes_at_the_end_of_an_epoch_and_checkpoints_hold_it():

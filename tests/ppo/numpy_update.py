@@ -131,9 +131,9 @@ class NumpyUpdate:
 
     def adapt_rate(self, kl):
         if kl > 2 * self.config.kl_target:
-            self.rate = max(self.rate / 1.5, 1e-6)
+            self.rate = min(self.rate, max(self.rate / 1.5, 1e-6))
         elif kl < self.config.kl_target / 2:
-            self.rate = min(self.rate * 1.5, 1e-2)
+            self.rate = max(self.rate, min(self.rate * 1.5, 1e-2))
 
     def epoch(self, minibatches, progress):
         """Runs an epoch; returns the metrics of applied minibatches, and whether to continue."""

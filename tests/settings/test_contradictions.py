@@ -46,13 +46,6 @@ REFUSED = [
     ({"info_keys": ["speed", "mass", "speed"]}, "info_keys: expected each key once"),
     *(
         (
-            {"learning_rate_schedule": "kl", "learning_rate": rate},
-            f"learning_rate: the schedule kl stays between 1e-6 and 0.01, got {rate:g}\n",
-        )
-        for rate in (0.05, 1e-7)
-    ),
-    *(
-        (
             {"env_backend": backend, "env_restarts": {"limit": 1}},
             f"env_restarts: environments with env_backend '{backend}' can't be restarted",
         )

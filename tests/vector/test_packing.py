@@ -92,7 +92,7 @@ def test_missing_final_observations_are_refused():
     env.reset(seed=0)
     results = Results(env.layout, env.step_packed(np.array([0, 0])))
     np.testing.assert_array_equal(results.observ[0], np.ones((2, 16)))
-    with pytest.raises(ValueError, match="CountingVectorEnv.*no infos.'final_obs'."):
+    with pytest.raises(ValueError, match="CountingVectorEnv.*expected infos.'final_obs'. "):
         env.step_packed(np.array([0, 0]))
 
 
