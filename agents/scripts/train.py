@@ -202,6 +202,8 @@ def train(
         raise ValueError("Give the run or a logdir for a new one, not both.")
     if name is not None and logdir is None:
         raise ValueError("The name is for a new run; give its logdir, too.")
+    if name:
+        _check_name(name)
     check_keras()
     # Not in the generator: the working directory may change before it starts.
     if isinstance(run, str | Path):
@@ -352,17 +354,13 @@ def train_in_console(
     except (EnvironmentFailure, InvalidActionError, NonFiniteError) as error:
         # The folder is missing if the environments could not be created.
         written = [run.write_error(error)] if run.path.is_dir() else []
-        if written and isinstance(error, EnvironmentFailure) and _can_restart(config):
+        restartable = config.env_backend in PYTHON_BACKENDS and not config.env_restarts.limit
+        if written and restartable and isinstance(error, EnvironmentFailure):
             written.append("To restart environments that fail: --env-restarts='{\"limit\": 10}'")
         raise SystemExit(report_error(error, *written, *hints())) from None
     done = "" if score is not None else "Nothing left to do; a larger --steps trains longer. "
     where = f"--logdir={shlex.quote(str(run.path))}"
     say(f"{done}{outcome(run, score)}. Watch it with: {command_line('visualize')} {where}")
-
-
-def _can_restart(config: Config) -> bool:
-    """Whether environments could have been restarted, and were not."""
-    return config.env_backend in PYTHON_BACKENDS and not config.env_restarts.limit
 
 
 def _experiment(
@@ -378,8 +376,8 @@ def _experiment(
         if options.config:
             warn_of_kept_settings("run", config, options.config, overrides)
         return config, resumed, []
-    if options.name and not re.fullmatch(r"[\w.+-]+", options.name):
-        raise UsageError(f"--name: expected letters, digits and _.+-, got {options.name!r}")
+    if options.name:
+        _check_name(options.name)
     preset = options.config or "default"
     config = load_config(preset, **overrides)
     for line in settings_without_effect(config, overrides):
@@ -398,6 +396,12 @@ def _experiment(
         )
     names = [preset, *([config.env] if other_env else []), *filter(None, [options.name])]
     return config, None, names
+
+
+def _check_name(name: str) -> None:
+    """Raises UsageError for a name that the run's folder could not have as it is."""
+    if not re.fullmatch(r"[\w.+-]+", name):
+        raise UsageError(f"name: expected letters, digits and _.+-, got {name!r}")
 
 
 def warn_of_kept_settings(

@@ -779,7 +779,7 @@ def _check_environments(config: Config) -> None:
             "expected env_backend process, hybrid or inline, or a limit of 0"
         )
     if config.max_episode_steps and "max_episode_steps" in config.env_kwargs:
-        _refuse("env_kwargs: max_episode_steps is a setting, too; expected one of both")
+        _refuse("env_kwargs: max_episode_steps is also a setting; expected it in one place")
     if len(set(config.info_keys)) < len(config.info_keys):
         _refuse(f"info_keys: expected each key once, got {', '.join(config.info_keys)}")
     if config.reset_options and config.env_backend not in PYTHON_BACKENDS:

@@ -11,6 +11,9 @@ from agents.settings.config import Config
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
+# Steps after which an evaluation gives up on an episode.
+LONGEST_EPISODE = 100_000
+
 
 def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
     """Warns where no time limit ends episodes; one that lasts makes evaluations long."""
@@ -19,7 +22,7 @@ def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
     if not str(spec.entry_point).startswith(SELF_LIMITED):
         warnings.warn(
             f"environment '{spec.id}' is registered without a time limit: unless its steps end "
-            "episodes, evaluations take 100,000 steps; set --max-episode-steps",
+            f"episodes, evaluations take {LONGEST_EPISODE:,} steps; set --max-episode-steps",
             stacklevel=3,
         )
 

@@ -22,6 +22,7 @@ from agents.learning.nonfinite import describe, first_nonfinite
 from agents.policies.actor_critic import States
 from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
+from agents.training.episode_cuts import LONGEST_EPISODE
 from agents.types import NestedTensor
 from agents.vector.restarts import Restart
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from agents.deployment.trained_policy import TrainedPolicy
 
 STEPS_PER_CALL = 50
-LONGEST_EPISODE = 100_000
 
 # Receives the steps of each environment so far, and the number of finished episodes.
 Progress = Callable[[int, int], None]

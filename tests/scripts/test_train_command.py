@@ -72,7 +72,9 @@ def test_a_resumed_run_says_that_it_keeps_its_settings_where_the_file_has_others
 def test_a_name_is_for_a_new_run_and_of_plain_characters(tmp_path):
     with pytest.raises(ValueError, match="The name is for a new run; give its logdir"):
         train(load_config("pendulum"), name="mine")
-    with pytest.raises(UsageError, match=r"--name: expected letters, digits .*got 'lr/1e-3'"):
+    with pytest.raises(UsageError, match="name: expected letters"):
+        train(load_config("pendulum"), logdir=tmp_path, name="lr/1e-3")
+    with pytest.raises(UsageError, match=r"name: expected letters, digits .*got 'lr/1e-3'"):
         main([f"--logdir={tmp_path}", "--config=cartpole", "--name=lr/1e-3"])
 
 

@@ -41,7 +41,7 @@ REFUSED = [
     ),
     (
         {"max_episode_steps": 9, "env_kwargs": {"max_episode_steps": 5}},
-        "env_kwargs: max_episode_steps is a setting, too",
+        "env_kwargs: max_episode_steps is also a setting",
     ),
     ({"info_keys": ["speed", "mass", "speed"]}, "info_keys: expected each key once"),
     *(
