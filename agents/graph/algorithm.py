@@ -149,6 +149,13 @@ class Algorithm(Actor):
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
 
+    def learned_variables(self) -> dict[str, tf.Variable]:
+        """The part of `variables` that another run may start from; by default the policy's.
+
+        It does not depend on the number of environments.
+        """
+        return self.policy.variables()
+
     def acting_variables(self) -> dict[str, tf.Variable]:
         """Random numbers and recurrent state, which acting changes and checkpoints hold.
 

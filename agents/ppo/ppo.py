@@ -233,6 +233,16 @@ class PPO(Algorithm):
         policy = self.policy.variables()
         return {**policy, **average, **processor, **learning, **self.acting_variables()}
 
+    def learned_variables(self) -> dict[str, tf.Variable]:
+        """The policy, and statistics of rewards and returns, see `Algorithm`."""
+        of_episodes = "normalize_reward/sums", "value_states/"
+        statistics = {
+            name: variable
+            for name, variable in self._processor.variables().items()
+            if not name.startswith(of_episodes)
+        }
+        return {**self.policy.variables(), **statistics}
+
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, correlated noise and recurrent state, see `Algorithm`."""
         states = tf.nest.flatten(self._all_states)

@@ -160,7 +160,10 @@ class SAC(Algorithm):
         self._turn = turn
 
     def perform(self, observ: NestedTensor, deterministic: bool) -> NestedTensor:
-        """Chooses actions [B, ...], uniformly random before `learning_starts`, and stores them."""
+        """Chooses actions [B, ...] and stores them.
+
+        They are uniformly random before `learning_starts`, unless the policy has another run's weights.
+        """
         turn, step = self._turn, tf.convert_to_tensor(self._step)
 
         def read(variable: tf.Variable) -> tf.Tensor:
@@ -169,7 +172,7 @@ class SAC(Algorithm):
         sample, _, _ = self.policy.act(observ, deterministic, read(self._noise))
         parts = tf.nest.flatten(sample)
         action = tf.tanh(tf.concat(parts, axis=-1))  # [B, A]
-        if not deterministic:
+        if not deterministic and not self._config.initial_weights:
             is_random = self.steps < self._config.learning_starts
             action = tf.where(is_random, read(self._uniform), action)
         action = tf.clip_by_value(action, -1 + _MARGIN, 1 - _MARGIN)
@@ -378,21 +381,35 @@ class SAC(Algorithm):
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name, but for the replay."""
-        groups = {
-            "critics": self._critics.variables(),
-            "targets": self._targets.variables(),
-            "entropy": {"log_entropy_coef": self._log_entropy_coef},
-            "algorithm": {"steps": self.steps},
+        optimizers = {
+            f"optimizer/{name}/{part}": variable
+            for name, optimizer in self._optimizers.items()
+            for part, variable in optimizer.variables().items()
         }
-        for name, optimizer in self._optimizers.items():
-            groups[f"optimizer/{name}"] = optimizer.variables()
-        named = {
+        return {
+            **self.policy.variables(),
+            **(self._average.variables() if self._average else {}),
+            **self._critic_variables(),
+            "entropy/log_entropy_coef": self._log_entropy_coef,
+            "algorithm/steps": self.steps,
+            **optimizers,
+            **self.acting_variables(),
+        }
+
+    def learned_variables(self) -> dict[str, tf.Variable]:
+        """Policy, critics and a learned entropy coefficient, see `Algorithm`."""
+        variables = {**self.policy.variables(), **self._critic_variables()}
+        if self._config.learn_entropy_coef:
+            variables["entropy/log_entropy_coef"] = self._log_entropy_coef
+        return variables
+
+    def _critic_variables(self) -> dict[str, tf.Variable]:
+        groups = {"critics": self._critics.variables(), "targets": self._targets.variables()}
+        return {
             f"{group}/{name}": variable
             for group, variables in groups.items()
             for name, variable in variables.items()
         }
-        average = self._average.variables() if self._average else {}
-        return {**self.policy.variables(), **average, **named, **self.acting_variables()}
 
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, see `Algorithm`."""

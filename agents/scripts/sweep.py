@@ -33,6 +33,7 @@ from agents.paths import absolute_path
 from agents.regular_files import check_folder, check_regular, open_regular, write_atomically
 from agents.runs import run_lock
 from agents.runs.checkpoint_files import find_files
+from agents.runs.initial_weights import with_initial_weights
 from agents.runs.metrics_file import read_metrics
 from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory
@@ -209,7 +210,7 @@ def _open_folder(
             warn_of_kept_settings("sweep", config, options.config, overrides)
         others, named = [path, path.parent], overrides
     else:
-        config = load_config(name, **overrides)
+        config = with_initial_weights(load_config(name, **overrides))
         space = _varied(options.space or _space_of(config), overrides)
         _check_algorithm(space, config)
         if not space:
@@ -241,7 +242,7 @@ def _check_unchanged(
 ) -> None:
     """Rejects other settings than the sweep's own: scores would not be comparable."""
     config = load_config(path / SETTINGS_FILE)
-    given = load_config(path / SETTINGS_FILE, **overrides)
+    given = with_initial_weights(load_config(path / SETTINGS_FILE, **overrides))
     changed = [
         name for name in overrides if name in space or getattr(config, name) != getattr(given, name)
     ]

@@ -29,6 +29,7 @@ from agents.errors import (
 from agents.graph.backend import EnvBackend, make_backend
 from agents.keras_settings import check_keras
 from agents.paths import absolute_path
+from agents.runs.initial_weights import with_initial_weights
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
 from agents.settings.config import PYTHON_BACKENDS, Config, device_of
@@ -209,6 +210,7 @@ def train(
     if isinstance(run, str | Path):
         run = RunDirectory(resolve_run(run))
     logdir = None if logdir is None else absolute_path(logdir)
+    config = with_initial_weights(config)
     return _training(config, run, logdir, name, command, track, reducer, note="")
 
 
@@ -375,11 +377,11 @@ def _experiment(
         config = resumed.load_config(**overrides)
         if options.config:
             warn_of_kept_settings("run", config, options.config, overrides)
-        return config, resumed, []
+        return with_initial_weights(config), resumed, []
     if options.name:
         _check_name(options.name)
     preset = options.config or "default"
-    config = load_config(preset, **overrides)
+    config = with_initial_weights(load_config(preset, **overrides))
     for line in settings_without_effect(config, overrides):
         warnings.warn(line, stacklevel=2)
     if others := folders_of_other_runs(preset):

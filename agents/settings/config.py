@@ -185,7 +185,7 @@ class Config(BaseModel):
         "network": "network",
         "normalize_observ": "normalization",
         "steps": "duration, evaluation and logging",
-        "seed": "reproducibility and resources",
+        "initial_weights": "reproducibility and resources",
     }
 
     # Settings that --help shows; --help=all shows all of them.
@@ -650,6 +650,12 @@ class Config(BaseModel):
     )
 
     # Reproducibility and resources.
+    initial_weights: str = Field(
+        "",
+        max_length=4096,
+        description="Run, or file of a checkpoint, whose weights and statistics of normalization a "
+        "new run starts from. Optimizers, schedules and SAC's replay start anew.",
+    )
     seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,

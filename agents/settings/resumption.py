@@ -70,5 +70,5 @@ def check_resumption(started: Config, given: Config) -> None:
     more = f" (and {', '.join(different[1:4])})" if different[1:] else ""
     raise UsageError(
         f"{name}: the run has {abbreviate(before[name])}, got {abbreviate(now[name])}{more}\n"
-        "a resumed run keeps this setting; to change it, start a new run, which has new weights"
+        "a resumed run keeps this setting; to change it, start a new run, from these weights with --initial-weights"
     )

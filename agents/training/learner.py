@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from agents.learning.nonfinite import nonfinite_of_all
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.replay import Replay
 from agents.policies.policy import Policy
+from agents.runs.checkpoint import restore
 from agents.runs.training_statistics import EpisodeStatistics, TimeShares
 from agents.seeds import Seeds
 from agents.settings.config import Config
@@ -128,6 +130,14 @@ class Learner:
         algorithm = self._algorithm
         acting = algorithm.acting_variables()
         return {**algorithm.variables(), **acting, **self.evaluations.variables()}
+
+    def start_from(self, checkpoint: Path) -> None:
+        """Loads the weights and statistics of another run's checkpoint, given without its suffix.
+
+        Raises:
+          UsageError: It is missing or damaged, or does not fit the configuration.
+        """
+        restore(checkpoint, self._algorithm.learned_variables())
 
     def begin_episodes(self) -> None:
         """Resets all environments, with seeds that depend only on the run's seed and the step.
