@@ -377,6 +377,10 @@ def _experiment(
         config = resumed.load_config(**overrides)
         if options.config:
             warn_of_kept_settings("run", config, options.config, overrides)
+        if is_tracked(resumed) and not options.track:
+            warnings.warn(
+                "the run was tracked, and is not from now on: give --track=wandb", stacklevel=2
+            )
         return with_initial_weights(config), resumed, []
     if options.name:
         _check_name(options.name)

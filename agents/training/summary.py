@@ -12,6 +12,7 @@ from agents.policies.policy import Policy
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
 from agents.training.find_algorithm import find_algorithm
+from agents.training.unfit_settings import warn_of_unfit_settings
 from agents.types import Space
 
 # Of a step besides observations, actions and noise: reward, return, length and flags.
@@ -31,6 +32,7 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
       UsageError: The network does not exist, or does not fit the observations.
     """
     own_lines = _algorithm_lines(config, observation_space, action_space)
+    warn_of_unfit_settings(config, observation_space, action_space)
     policy = Policy(observation_space, action_space, config)
     weights, trained = policy.network.variables(), policy.network.trainable_variables()
     size = sum(math.prod(weight.shape) for weight in weights.values())

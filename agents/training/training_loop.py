@@ -30,6 +30,7 @@ from agents.training.evaluation import EvaluationScore
 from agents.training.find_algorithm import find_algorithm
 from agents.training.learner import Learner
 from agents.training.training_recorder import TrainingRecorder
+from agents.training.unfit_settings import warn_of_unfit_settings
 from agents.types import VectorEnv
 
 
@@ -89,6 +90,7 @@ def training_loop(
         reducer.copy_from_chief(learner.variables())
     # Settings of a resumed run may have changed; they are known to fit its checkpoint now.
     run.prepare(config)
+    warn_of_unfit_settings(config, *learner.spaces)
     on_start()
     due = learner.due
     # One for all scores: its graphs are built once, and see the weights of the moment.

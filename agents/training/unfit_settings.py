@@ -1,0 +1,64 @@
+"""Warnings about settings that do not fit the spaces of the environment."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from gymnasium import spaces
+
+from agents.distributions.factory import scaled_dimensions
+from agents.policies.inputs import Inputs
+from agents.settings.config import ALGORITHM_SETTINGS, Config
+from agents.spaces import leaf_spaces
+from agents.types import Space
+
+# Settings that only actions of a Box have.
+_OF_BOXES = (
+    "policy",
+    "scale_actions",
+    "state_dependent_std",
+    "initial_log_std",
+    "divide_initial_std",
+    "noise_correlation",
+)
+
+# Sides in pixels from which an image is worth convolutions; smaller ones are often grids of a game.
+_LEAST_SIDE = 36
+
+
+def warn_of_unfit_settings(config: Config, observation_space: Space, action_space: Space) -> None:
+    """Warns about settings without effect on these actions, and images that lose their shape.
+
+    Algorithms of users may read settings as they like: nothing is said about them.
+    """
+    if config.algorithm not in ALGORITHM_SETTINGS:
+        return
+    boxes = [leaf for leaf in leaf_spaces(action_space) if isinstance(leaf, spaces.Box)]
+    fields = Config.model_fields
+    chosen = [name for name in _OF_BOXES if getattr(config, name) != fields[name].default]
+    if chosen and not boxes:
+        warnings.warn(
+            f"{', '.join(chosen)}: no effect on actions of {action_space}, only on those of a Box",
+            stacklevel=2,
+        )
+    if config.scale_actions == "always" and config.policy == "gaussian":
+        unscaled = sum(np.sum(~scaled_dimensions(box, "always")) for box in boxes)
+        if unscaled:
+            warnings.warn(
+                f"scale_actions: always scales to finite bounds, which {unscaled} dimensions of "
+                f"{action_space} lack",
+                stacklevel=2,
+            )
+    inputs = Inputs(observation_space, True, config.action_mask, config.critic_keys)
+    images = [
+        shape
+        for shape in inputs.shapes.values()
+        if len(shape) == 3 and min(shape[:2]) >= _LEAST_SIDE
+    ]
+    if images and config.network == "feed_forward":
+        warnings.warn(
+            f"network: feed_forward flattens images {list(images[0])}; --network=nature and "
+            "--network=impala have convolutions",
+            stacklevel=2,
+        )

@@ -1,0 +1,51 @@
+import re
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from agents.settings.config_file import load_config
+from agents.training.unfit_settings import warn_of_unfit_settings
+
+VECTOR = spaces.Box(-1, 1, (3,), np.float32)
+IMAGE = spaces.Box(0, 255, (64, 48, 3), np.uint8)
+GRID = spaces.Box(0, 255, (7, 7, 3), np.uint8)
+CHOICE = spaces.Discrete(3)
+FORCE = spaces.Box(-np.array([1, np.inf]), np.array([1, np.inf]), (2,), np.float64)
+
+
+@pytest.mark.parametrize(
+    ("settings", "observ", "action", "messages"),
+    [
+        ({}, VECTOR, CHOICE, []),
+        ({"policy": "beta"}, VECTOR, VECTOR, []),
+        (
+            {"policy": "beta", "initial_log_std": -1},
+            VECTOR,
+            CHOICE,
+            ["policy, initial_log_std: no"],
+        ),
+        (
+            {"noise_correlation": 0.5},
+            VECTOR,
+            spaces.MultiBinary(2),
+            ["noise_correlation: no effect"],
+        ),
+        ({"noise_correlation": 0.5}, VECTOR, spaces.Tuple([CHOICE, VECTOR]), []),
+        ({"scale_actions": "always"}, VECTOR, VECTOR, []),
+        ({"scale_actions": "always"}, VECTOR, FORCE, ["finite bounds, which 1 dimensions"]),
+        ({}, VECTOR, FORCE, []),
+        ({}, IMAGE, CHOICE, [r"flattens images \[64, 48, 3\]"]),
+        ({}, spaces.Dict(camera=IMAGE, speed=VECTOR), CHOICE, ["flattens images"]),
+        ({}, GRID, CHOICE, []),
+        ({"network": "nature"}, IMAGE, CHOICE, []),
+        ({"network": "impala"}, IMAGE, CHOICE, []),
+    ],
+)
+def test_settings_that_do_not_fit_spaces_issue_a_warning(
+    settings, observ, action, messages, recwarn
+):
+    warn_of_unfit_settings(load_config("default", **settings), observ, action)
+    issued = [str(warning.message) for warning in recwarn]
+    assert len(issued) == len(messages)
+    assert all(re.search(*pair) for pair in zip(messages, issued, strict=True))
