@@ -36,7 +36,11 @@ def warn_of_unfit_settings(config: Config, observation_space: Space, action_spac
         return
     boxes = [leaf for leaf in leaf_spaces(action_space) if isinstance(leaf, spaces.Box)]
     fields = Config.model_fields
-    chosen = [name for name in _OF_BOXES if getattr(config, name) != fields[name].default]
+    chosen = [
+        name
+        for name in _OF_BOXES
+        if getattr(config, name) not in (fields[name].default, "never")  # Which holds anyway.
+    ]
     if chosen and not boxes:
         warnings.warn(
             f"{', '.join(chosen)}: no effect on actions of {action_space}, only on those of a Box",

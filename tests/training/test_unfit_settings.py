@@ -32,6 +32,7 @@ FORCE = spaces.Box(-np.array([1, np.inf]), np.array([1, np.inf]), (2,), np.float
             ["noise_correlation: no effect"],
         ),
         ({"noise_correlation": 0.5}, VECTOR, spaces.Tuple([CHOICE, VECTOR]), []),
+        ({"scale_actions": "never"}, VECTOR, CHOICE, []),
         ({"scale_actions": "always"}, VECTOR, VECTOR, []),
         ({"scale_actions": "always"}, VECTOR, FORCE, ["finite bounds, which 1 dimensions"]),
         ({}, VECTOR, FORCE, []),
