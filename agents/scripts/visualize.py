@@ -75,6 +75,13 @@ class VisualizeOptions(BaseModel):
     checkpoint: str = Field(
         "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
     )
+    seed: int | None = Field(
+        None,
+        ge=0,
+        le=2**31 - 1,
+        description="Seed of the episodes. The default is the run's, which repeats its evaluations.",
+    )
+    videos: bool = Field(True, description="Records videos; false gives the scores sooner.")
     env_kwargs: dict[str, JsonValue] = Field(
         {},
         max_length=1000,
@@ -97,6 +104,8 @@ def visualize(
     episodes: int | None = None,
     checkpoint: str = "last",
     *,
+    seed: int | None = None,
+    videos: bool = True,
     env_kwargs: dict[str, PlainData] | None = None,
     camera: str | None = None,
     film: bool = False,
@@ -114,6 +123,8 @@ def visualize(
         default `videos` in the run's folder.
       episodes: Number of episodes; by default the run's `eval_episodes`.
       checkpoint: `last`, `best`, `averaged`, or the step of one that was kept.
+      seed: Seed of the episodes; by default the run's, whose evaluations they repeat.
+      videos: Whether to record videos. Without them, scores and curves take less time.
       env_kwargs: Arguments of the environment's constructor that replace those of the run.
       camera: Name or index of one of MuJoCo's cameras; by default one that follows the body, if
         the model has one.
@@ -135,8 +146,8 @@ def visualize(
     from agents.environments.video import RecordEpisode
     from agents.runs.curves import draw_curves
 
-    if episodes is not None and episodes < 1:
-        raise UsageError(f"--episodes: expected an integer of 1 or more, got {episodes}")
+    env_kwargs = env_kwargs or {}
+    _check_options(episodes, videos, film or bool(camera), env_kwargs)
     check_keras()
     run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))
@@ -149,9 +160,9 @@ def visualize(
         outdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--outdir={outdir}: {error.strerror}") from None
-    source = Source(run, config, env_kwargs or {}, camera)
+    source = Source(run, config, env_kwargs, camera)
     num_episodes = config.eval_episodes if episodes is None else episodes
-    seeds = Seeds(config.seed).many("evaluation", num_episodes)
+    seeds = Seeds(config.seed if seed is None else seed).many("evaluation", num_episodes)
     digits = max(2, len(str(num_episodes - 1)))
     paths = [outdir / f"episode-{index:0{digits}}.mp4" for index in range(num_episodes)]
     # With repeated actions there is one frame for several of the environment's steps.
@@ -160,23 +171,30 @@ def visualize(
     def record(episode: int, env: Env) -> Env:
         return RecordEpisode(env, paths[episode], speed)
 
+    def draw(progress: Progress) -> Scores:
+        with source.drawing(num_episodes, record) as drawn:
+            _remove_videos(outdir)  # Not before it is known that there will be others.
+            many = "s" if num_episodes > 1 else ""
+            line = f"Recording {num_episodes} episode{many} of {run.path}"
+            tqdm.write(printable_lines(line), file=sys.stderr)  # Above the live line.
+            scores = _evaluate(source, drawn, checkpoint, seeds, progress)
+        if film:
+            record_film(source, int(seeds[0]), outdir / FILM)
+        return scores
+
     with (
         refusing_modules_in(run.path, run.path.parent),
         stop_signals.interruptible(),
         _progress(num_episodes) as progress,
     ):
-        try:
-            with source.drawing(num_episodes, record) as drawn:
-                _remove_videos(outdir)  # Not before it is known that there will be others.
-                many = "s" if num_episodes > 1 else ""
-                line = f"Recording {num_episodes} episode{many} of {run.path}"
-                tqdm.write(printable_lines(line), file=sys.stderr)  # Above the live line.
-                scores = _evaluate(source, drawn, checkpoint, seeds, progress)
-            if film:
-                record_film(source, int(seeds[0]), outdir / FILM)
-        except RenderingError as error:
-            reason = "; ".join(str(error).splitlines())
-            warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
+        scores = None
+        if videos:
+            try:
+                scores = draw(progress)
+            except RenderingError as error:
+                reason = "; ".join(str(error).splitlines())
+                warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
+        if scores is None:
             _remove_videos(outdir)
             paths = []
             with contextlib.closing(source.make(num_episodes)) as envs:
@@ -203,6 +221,8 @@ def main(arguments: list[str]) -> None:
             options.outdir,
             options.episodes,
             options.checkpoint,
+            seed=options.seed,
+            videos=options.videos,
             env_kwargs=options.env_kwargs,
             camera=options.camera,
             film=options.film,
@@ -212,6 +232,20 @@ def main(arguments: list[str]) -> None:
     files += [FILM] if num_videos and options.film else []
     written = ", ".join([*files, "scores.json and curves.png"])
     say(f"Wrote {written} to {options.outdir or run.videos}", in_words(report))
+
+
+def _check_options(
+    episodes: int | None, videos: bool, draws: bool, env_kwargs: dict[str, PlainData]
+) -> None:
+    """Refuses options that contradict each other; `draws` says that others are about videos."""
+    if episodes is not None and episodes < 1:
+        raise UsageError(f"--episodes: expected an integer of 1 or more, got {episodes}")
+    if draws and not videos:
+        raise UsageError("--videos=false: expected no --film and no --camera")
+    if "render_mode" in env_kwargs:
+        raise UsageError(
+            "--env-kwargs: videos need render_mode rgb_array, which is set; leave it out"
+        )
 
 
 def _remove_videos(outdir: Path) -> None:
@@ -265,7 +299,8 @@ def _report(
     config = source.config
     # What was not drawn ran in the run's own backend.
     same_episodes = make_backend(config).same_episodes or not paths
-    same_episodes &= len(seeds) == logged_episodes(source.run, step)
+    logged_seeds = Seeds(config.seed).many("evaluation", logged_episodes(source.run, step))
+    same_episodes &= np.array_equal(seeds, logged_seeds)
     same_episodes &= {**config.env_kwargs, **source.env_kwargs} == config.env_kwargs
     videos: list[str | None] = [path.name for path in paths] or [None] * len(seeds)
     columns = zip(

@@ -211,6 +211,22 @@ def test_number_of_episodes(run, shown, tmp_path):
         np.testing.assert_allclose(one["return"], other["return"], rtol=1e-3)
 
 
+def test_scores_without_videos(run, tmp_path):
+    (tmp_path / "episode-00.mp4").write_bytes(b"of an earlier call")
+    report = visualize(run, tmp_path, videos=False)
+    assert report["logged"] == logged(run, 3000)
+    assert {episode["video"] for episode in report["episodes"]} == {None}
+    assert sorted(os.listdir(tmp_path)) == ["curves.png", "scores.json"]
+
+
+def test_episodes_of_another_seed(run, tmp_path):
+    one, other, again = (visualize(run, tmp_path, videos=False, seed=seed) for seed in (0, 1, 1))
+    assert one["logged"] == logged(run, 3000) and other["logged"] is None
+    assert other == again and other["return_mean"] != one["return_mean"]
+    first, second = ({episode["seed"] for episode in each["episodes"]} for each in (one, other))
+    assert not first & second
+
+
 @pytest.mark.usefixtures("eager")
 def test_videos_of_repeated_actions_have_the_speed_of_the_environment(run, tmp_path):
     repeating = copied(run, tmp_path / "logs" / "run", action_repeat=3)
@@ -255,6 +271,9 @@ def errors(monkeypatch, capsys, tmp_path):
         (["--logdir={run}", "--outdir=/proc/out"], "--outdir=/proc/out: "),
         (["--logdir={run}", "--outdir=out", "--camera=side"], "'Pendulum-v1' has no cameras"),
         (["--logdir={run}", "--outdir=out", '--env-kwargs={{"h":1}}'], "does not take them: .*'h'"),
+        (["--logdir={run}", "--outdir=out", '--env-kwargs={{"render_mode":"human"}}'], "leave it out"),
+        (["--logdir={run}", "--outdir=out", "--seed=-1"], "--seed: .* got '?-1"),
+        (["--logdir={run}", "--outdir=out", "--videos=false", "--film"], "expected no --film"),
     ],
 )  # fmt: skip
 def test_invalid_arguments_end_with_a_message(run, errors, tmp_path, arguments, message):
