@@ -22,7 +22,13 @@ from agents.runs.comparison import (
     table_lines,
 )
 from agents.runs.metrics_file import read_metrics
-from agents.runs.run_directory import RunDirectory, check_writable, find_runs, resolve_run
+from agents.runs.run_directory import (
+    SWEEP_FILE,
+    RunDirectory,
+    check_writable,
+    find_runs,
+    resolve_run,
+)
 from agents.settings.parser import parse_command
 from agents.settings.reports import run, say
 from agents.suggestion import did_you_mean
@@ -94,6 +100,10 @@ def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
             raise UsageError(
                 f"{path} {reason}; expected a run's folder such as logdir/<time>-<config>, "
                 "or a logdir"
+            )
+        if sweeps := find_runs(path, SWEEP_FILE):
+            warnings.warn(
+                f"trials of sweeps are left out: {sweeps[-1]} compares those of one", stacklevel=2
             )
         runs.update({folder.resolve(): RunDirectory(folder) for folder in folders})
     return list(runs.values())

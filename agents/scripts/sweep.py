@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import types
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -55,6 +56,7 @@ from agents.settings.parser import parse_command
 from agents.settings.peer_names import hint
 from agents.settings.reports import command_line, report_error, run, say
 from agents.settings.validation import abbreviate, as_text, usage_error
+from agents.settings.without_effect import settings_without_effect
 from agents.types import PlainData
 
 if TYPE_CHECKING:
@@ -211,6 +213,8 @@ def _open_folder(
         others, named = [path, path.parent], overrides
     else:
         config = with_initial_weights(load_config(name, **overrides))
+        for line in settings_without_effect(config, overrides):
+            warnings.warn(line, stacklevel=2)
         space = _varied(options.space or _space_of(config), overrides)
         _check_algorithm(space, config)
         if not space:
@@ -313,10 +317,12 @@ def train_trials(sweep: Sweep, num_trials: int) -> bool:
       EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError: The first trials of the
         sweep have all failed, the last one with this error.
     """
-    for _ in range(TRIALS_PER_PROCESS):
+    for number in range(TRIALS_PER_PROCESS):
         stop_signals.check()
         with sweep.claimed(num_trials) as trial:
             if trial is None:
+                if not number:
+                    say(f"Nothing left to do: the sweep has {num_trials} trials", file=sys.stderr)
                 return False
             described = _describe(sweep.settings(trial))
             say(f"Trial {trial.number} of {num_trials}: {described}", file=sys.stderr)

@@ -1,6 +1,7 @@
 import csv
 import os
 import re
+import shutil
 import sys
 
 import numpy as np
@@ -74,6 +75,15 @@ def test_runs_are_named_one_by_one_and_count_once(log, tmp_path, capfd):
     assert {row["seeds"] for row in read_csv(tmp_path / "out")} == {"3"}
     main([*runs, f"--outdir={tmp_path / 'out'}"])
     assert {row["group"] for row in read_csv(tmp_path / "out")} == {"all runs"}
+
+
+def test_a_sweep_in_a_logdir_is_named(log, tmp_path):
+    shutil.copytree(log, tmp_path / "logs")
+    sweep = tmp_path / "logs" / "20260131T120000-sweep-pendulum"
+    sweep.mkdir()
+    (sweep / "journal.jsonl").write_text("")
+    with pytest.warns(UserWarning, match=f"trials of sweeps are left out: {sweep} compares"):
+        main([str(tmp_path / "logs"), f"--outdir={tmp_path / 'out'}"])
 
 
 def test_minutes_and_other_metrics(log, tmp_path, capfd):

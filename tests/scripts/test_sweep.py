@@ -240,6 +240,16 @@ def test_a_sweep_of_one_process_depends_on_its_seed_only(sweep, options):
     assert seeds[0] == seeds[1] != seeds[2]
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_sweep_says_what_it_ignores(sweep):
+    path = sweep("--trials=2", "--sgd-momentum=0.5")
+    printed = sweep.capsys.readouterr().err
+    assert "warning: sgd_momentum has no effect: it needs optimizer sgd" in printed
+    assert "Nothing left to do" not in printed
+    sweep("--trials=2", path=path)
+    assert "Nothing left to do: the sweep has 2 trials" in sweep.capsys.readouterr().err
+
+
 def test_trials_are_pruned_after_a_third_of_their_steps_at_the_same_steps(sweep):
     """Evaluations of rollouts of 128 and 60 steps happen at 128, 256, ... and 120, 240, ..."""
     pruned = [trial for trial in trials(sweep("--trials=20")) if trial[0] == "PRUNED"]
