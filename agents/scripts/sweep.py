@@ -47,6 +47,7 @@ from agents.settings.config_file import (
     load_config,
     read_mapping,
     save_config,
+    settings_in,
     with_checksum,
     yaml_text,
 )
@@ -213,7 +214,7 @@ def _open_folder(
         others, named = [path, path.parent], overrides
     else:
         config = with_initial_weights(load_config(name, **overrides))
-        for line in settings_without_effect(config, overrides):
+        for line in settings_without_effect(config, settings_in(name) | overrides.keys()):
             warnings.warn(line, stacklevel=2)
         space = _varied(options.space or _space_of(config), overrides)
         _check_algorithm(space, config)

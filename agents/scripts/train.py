@@ -33,7 +33,7 @@ from agents.runs.initial_weights import with_initial_weights
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
 from agents.settings.config import PYTHON_BACKENDS, Config, device_of
-from agents.settings.config_file import config_text, load_config
+from agents.settings.config_file import config_text, load_config, settings_in
 from agents.settings.entry_points import (
     check_entry_points,
     name_modules,
@@ -386,7 +386,7 @@ def _experiment(
         _check_name(options.name)
     preset = options.config or "default"
     config = with_initial_weights(load_config(preset, **overrides))
-    for line in settings_without_effect(config, overrides):
+    for line in settings_without_effect(config, settings_in(preset) | overrides.keys()):
         warnings.warn(line, stacklevel=2)
     if others := folders_of_other_runs(preset):
         name_modules(overrides)

@@ -147,6 +147,13 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
+def settings_in(name: str | os.PathLike[str]) -> set[str]:
+    """Returns the settings that a user has written into a file; none for presets and files of runs."""
+    path = _find_file(name)
+    is_written = path.parent == PRESETS or has_right_checksum(path) is not None
+    return set() if is_written else read_mapping(path).keys() - {EXTENDS}
+
+
 def _find_file(name: str | os.PathLike[str]) -> Path:
     """Returns the path of a preset, or the path that was given."""
     text = os.fspath(name)

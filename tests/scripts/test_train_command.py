@@ -85,10 +85,16 @@ def test_arguments_of_a_file_that_others_replace_are_named(tmp_path):
         main([f"--config={file}", "--env-kwargs={}", "--dry-run"])
 
 
-def test_a_setting_without_effect_is_named():
+def test_a_setting_without_effect_is_named(tmp_path):
     command = ["--config=cartpole", "--objective=kl", "--clip-ratio=0.1", "--dry-run"]
     with pytest.warns(UserWarning, match="clip_ratio has no effect: it needs objective clip"):
         main(command)
+    file = tmp_path / "mine.yaml"
+    file.write_text("extends: cartpole\nclip_ratio: 0.1\nobjective: kl\n")
+    with pytest.warns(UserWarning, match="clip_ratio has no effect: it needs objective clip"):
+        main([f"--config={file}", "--dry-run"])
+    RunDirectory(tmp_path / "run").prepare(load_config(file))
+    main([f"--config={tmp_path}/run/config.yaml", "--dry-run"])
 
 
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
