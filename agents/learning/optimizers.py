@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.keras_settings import default_settings
 from agents.learning.schedules import Schedule, make_schedule
 from agents.settings.config import Config
+from agents.settings.entry_points import call, load_function
 
 
 class Optimizer:
@@ -155,11 +157,47 @@ def make_optimizers(variables: dict[str, tf.Variable], config: Config) -> list[O
 
 
 def make_keras_optimizer(config: Config, prefix: str = "") -> keras.optimizers.Optimizer:
-    """The Keras optimizer of the setting `optimizer`; a prefix tells several apart."""
+    """The Keras optimizer of the setting `optimizer`; a prefix tells several apart.
+
+    Raises:
+      UsageError: A function of the user does not return one that can be used here.
+    """
     # Named, since Keras would number the optimizers of a process, and checkpoints hold that name.
     name = f"{prefix}{config.optimizer}"
     with default_settings():
+        if ":" in config.optimizer:
+            return _own_optimizer(config, f"{prefix}own")
         if config.optimizer == "sgd":
             return keras.optimizers.SGD(momentum=config.sgd_momentum, name=name)
         adam = TorchAdam if config.optimizer == "torch_adam" else keras.optimizers.Adam
         return adam(epsilon=config.adam_epsilon, name=name)
+
+
+def _own_optimizer(config: Config, name: str) -> keras.optimizers.Optimizer:
+    """The optimizer of a function of the user, after another one of it was tried in a compiled step."""
+    place, function = (
+        f"optimizer '{config.optimizer}'",
+        load_function(config.optimizer, "optimizer"),
+    )
+
+    def make() -> keras.optimizers.Optimizer:
+        optimizer = call(function, place, config)
+        if not isinstance(optimizer, keras.optimizers.Optimizer):
+            got = type(optimizer).__name__
+            raise UsageError(f"{place}: expected a Keras optimizer, got {got}")
+        if not isinstance(optimizer.learning_rate, keras.Variable):
+            raise UsageError(
+                f"{place}: its learning rate is a schedule\n"
+                "expected a number: the settings learning_rate and learning_rate_schedule replace it"
+            )
+        optimizer.name = name
+        return optimizer
+
+    def step() -> None:
+        weight = tf.Variable(tf.ones([2, 2]))
+        trial = Optimizer({"weight": weight}, make(), Schedule(0.0))
+        gradients = {"weight": tf.ones([2, 2])}
+        tf.function(trial.apply, autograph=False, jit_compile=True)(gradients, tf.constant(0.0))
+
+    call(step, place)
+    return make()

@@ -111,11 +111,15 @@ NETWORKS = ("feed_forward", "nature", "impala")
 # Names of the setting `policy`; the classes are in `agents.distributions`.
 POLICIES = ("gaussian", "squashed_gaussian", "beta")
 
+# Names of the setting `optimizer`.
+OPTIMIZERS = ("adam", "torch_adam", "sgd")
+
 # Settings that take a known name, or an entry point of the user such as the example.
 ENTRY_POINTS = {
     "algorithm": (tuple(ALGORITHMS), "my_module:MyAlgorithm"),
     "network": (NETWORKS, "my_module:my_function"),
     "policy": (POLICIES, "my_module:my_function"),
+    "optimizer": (OPTIMIZERS, "my_module:my_function"),
 }
 
 # Layers of so many units take long enough for `device: auto` to use a GPU.
@@ -314,8 +318,11 @@ class Config(BaseModel):
         description="Environment steps per minibatch. Larger minibatches have less noisy "
         "gradients. The size must divide num_envs x rollout_length.",
     )
-    optimizer: Literal["adam", "torch_adam", "sgd"] = Field(
-        "adam", description="Optimizer: Adam as in Keras, Adam as in PyTorch, or SGD with momentum."
+    optimizer: Name = Field(
+        "adam",
+        description="adam as in Keras, torch_adam as in PyTorch, sgd with momentum, or "
+        "my_module:my_function. Your own function gets the Config and returns a Keras optimizer, "
+        "whose learning rate the settings replace.",
     )
     learning_rate: PositiveFraction = Field(
         3e-4, description="Initial learning rate. Lower it if training is unstable."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Settings that name a built-in part, or a function as `my_module:my_function`.
 # Settings that may name a class or function. Not from the schema: workers do not import pydantic.
-FUNCTION_SETTINGS = ("algorithm", "network", "policy")
+FUNCTION_SETTINGS = ("algorithm", "network", "policy", "optimizer")
 
 # All settings that may name modules.
 MODULES = (*FUNCTION_SETTINGS, "env", "env_wrappers", "train_wrappers")

@@ -36,12 +36,14 @@ _CONDITIONS = (
     Condition(("env_restarts",), lambda config: config.env_restarts.limit > 0, "a limit above 0"),
     Condition(
         ("custom_settings",),
-        lambda config: any(":" in name for name in (config.network, config.policy)),
-        "an algorithm, network or policy of your own",
+        lambda config: any(
+            ":" in name for name in (config.network, config.policy, config.optimizer)
+        ),
+        "an algorithm, network, policy or optimizer of your own",
     ),
     Condition(
         ("adam_epsilon",),
-        lambda config: config.optimizer != "sgd",
+        lambda config: config.optimizer in {"adam", "torch_adam"},
         "optimizer adam or torch_adam",
     ),
     Condition(("sgd_momentum",), lambda config: config.optimizer == "sgd", "optimizer sgd"),

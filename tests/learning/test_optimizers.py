@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.learning.optimizers import TorchAdam, make_optimizers, named_state
 from agents.settings.config_file import load_config
 
@@ -169,3 +170,62 @@ def test_weights_are_those_of_algorithm_1():
     for ours, expected in zip(weights_after(optimizer), algorithm_1(), strict=True):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
     assert optimizer.epsilon == EPSILON
+
+
+def adam_with_weight_decay(config):
+    return keras.optimizers.AdamW(weight_decay=config.custom_settings["decay"], epsilon=1e-5)
+
+
+def lion(config):
+    return keras.optimizers.Lion()
+
+
+def with_schedule(config):
+    return keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 10))
+
+
+def with_paths(config):
+    return keras.optimizers.Muon()
+
+
+def nothing(config):
+    pass
+
+
+def test_an_optimizer_of_the_user_has_the_settings_rate_and_is_saved():
+    """Against the formula of Loshchilov and Hutter, 2019, arXiv 1711.05101, algorithm 2."""
+    rate, decay = 0.1, 0.5
+    variables, optimizers = make(
+        optimizer=f"{__name__}:adam_with_weight_decay",
+        custom_settings={"decay": decay},
+        max_gradient_norm=0.0,
+    )
+    [optimizer] = optimizers
+    expected = {name: np.zeros_like(gradient) for name, gradient in GRADIENTS.items()}
+    for _ in range(3):
+        apply(optimizers)
+        for name, gradient in GRADIENTS.items():
+            expected[name] -= rate * (decay * expected[name] + np.sign(gradient))
+    for name, variable in variables.items():
+        np.testing.assert_allclose(variable.numpy(), expected[name], atol=1e-4)
+    names = optimizer.variables()
+    assert "own/policy/kernel/momentum" in names and int(names["own/iteration"]) == 3
+
+
+def test_optimizers_of_actor_and_critic_are_apart():
+    _, (actor, critic) = make(optimizer=f"{__name__}:lion", critic_learning_rate=0.2)
+    assert not actor.variables().keys() & critic.variables().keys()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("with_schedule", "its learning rate is a schedule"),
+        ("with_paths", "with_paths' failed\nAttributeError"),
+        ("nothing", "expected a Keras optimizer, got NoneType"),
+        ("missing", "has no 'missing'"),
+    ],
+)
+def test_other_optimizers_are_refused(function, message):
+    with pytest.raises(UsageError, match=message):
+        make(optimizer=f"{__name__}:{function}")
