@@ -211,6 +211,11 @@ def train(
         run = RunDirectory(resolve_run(run))
     logdir = None if logdir is None else absolute_path(logdir)
     config = with_initial_weights(config)
+    if os.environ.get("TF_CONFIG") and reducer is None:
+        warnings.warn(
+            "agents.train ignores TF_CONFIG: only the command trains with several learners",
+            stacklevel=2,
+        )
     return _training(config, run, logdir, name, command, track, reducer, note="")
 
 

@@ -97,6 +97,12 @@ def test_a_setting_without_effect_is_named(tmp_path):
     main([f"--config={tmp_path}/run/config.yaml", "--dry-run"])
 
 
+def test_a_cluster_is_for_the_command(tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["localhost:1", "localhost:2"]}}')
+    with pytest.warns(UserWarning, match="agents.train ignores TF_CONFIG"):
+        train(load_config("pendulum"))
+
+
 def test_without_a_preset_it_says_whose_settings_it_takes(capsys):
     main(["--env=CartPole-v1", "--num-envs=1", "--layers=4", "--dry-run"])
     note = "Without --config, training uses the preset 'default'; "
