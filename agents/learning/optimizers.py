@@ -34,7 +34,7 @@ class Optimizer:
 
         Args:
           variables: Variables to train, by name.
-          optimizer: Applies the gradients; its learning rate is overwritten.
+          optimizer: Applies the gradients; its learning rate is overwritten, unless it is a schedule.
           learning_rate: Schedule of the learning rate.
           max_gradient_norm: Global norm to clip the gradients of its variables to; 0 to disable.
           rate_name: Name of its learning rate in reports and checkpoints.
@@ -58,9 +58,16 @@ class Optimizer:
         norm = tf.linalg.global_norm(own)
         if self._max_gradient_norm:
             own, _ = tf.clip_by_global_norm(own, self._max_gradient_norm, use_norm=norm)
-        self._optimizer.learning_rate.assign(self.learning_rate.value(progress))
+        if not has_schedule(self._optimizer):
+            self._optimizer.learning_rate.assign(self.learning_rate.value(progress))
         self._optimizer.apply(own, list(self._variables.values()))
         return norm
+
+    def rate(self, progress: tf.Tensor) -> tf.Tensor:
+        """The learning rate of the next step, float32 []."""
+        if has_schedule(self._optimizer):
+            return tf.convert_to_tensor(self._optimizer.learning_rate)
+        return self.learning_rate.value(progress)
 
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
@@ -103,8 +110,9 @@ def named_state(
     """Names the variables of a Keras optimizer independently of the process.
 
     Keras names slots after trained variables, which it numbers through the whole process. Their
-    order, which Keras does not document, tells them apart instead: two counters, then the slots of
-    each trained variable. Where shapes contradict that order, slots are numbered.
+    order, which Keras does not document, tells them apart instead: the step, the learning rate unless
+    it is scheduled, then the slots of each trained variable. Where shapes contradict that order,
+    slots are numbered.
 
     Args:
       state: The optimizer's variables, in Keras' order.
@@ -113,7 +121,8 @@ def named_state(
     Returns:
       Variables by names such as `iteration` or `policy/output/kernel/momentum`.
     """
-    counters, slots = state[:2], state[2:]
+    num_counters = sum(variable.name in ("iteration", "learning_rate") for variable in state[:2])
+    counters, slots = state[:num_counters], state[num_counters:]
     per_variable = len(slots) // max(len(trained), 1)
     owners = [name for name in trained for _ in range(per_variable)]
     in_order = len(owners) == len(slots) and all(
@@ -126,6 +135,11 @@ def named_state(
         names = [f"slot_{index}" for index in range(len(slots))]
     named = dict(zip(names, slots, strict=True)) | {counter.name: counter for counter in counters}
     return {name: variable.value for name, variable in named.items()}
+
+
+def has_schedule(optimizer: keras.optimizers.Optimizer) -> bool:
+    """Returns whether the learning rate is a schedule of Keras."""
+    return not isinstance(optimizer.learning_rate, keras.Variable)
 
 
 def make_optimizers(variables: dict[str, tf.Variable], config: Config) -> list[Optimizer]:
@@ -185,10 +199,10 @@ def _own_optimizer(config: Config, name: str) -> keras.optimizers.Optimizer:
         if not isinstance(optimizer, keras.optimizers.Optimizer):
             got = type(optimizer).__name__
             raise UsageError(f"{place}: expected a Keras optimizer, got {got}")
-        if not isinstance(optimizer.learning_rate, keras.Variable):
+        if has_schedule(optimizer) and config.learning_rate_schedule == "kl":
             raise UsageError(
-                f"{place}: its learning rate is a schedule\n"
-                "expected a number: the settings learning_rate and learning_rate_schedule replace it"
+                f"{place} has a schedule, which learning_rate_schedule kl would adapt\n"
+                "expected a number as its learning rate, or another learning_rate_schedule"
             )
         optimizer.name = name
         return optimizer

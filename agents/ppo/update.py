@@ -129,8 +129,7 @@ class Update:
         }
         metrics["losses/epochs"] = num_applied / (minibatches.shape[0] // self._epochs)
         for optimizer in self._optimizers:
-            rate = optimizer.learning_rate.value(progress)
-            metrics[f"schedule/{optimizer.rate_name}"] = rate
+            metrics[f"schedule/{optimizer.rate_name}"] = optimizer.rate(progress)
         return {**metrics, **self._loss.after_update(batch)}, gradients
 
     def shuffle(self, num_elements: int) -> tf.Tensor:

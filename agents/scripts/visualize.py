@@ -79,7 +79,8 @@ class VisualizeOptions(BaseModel):
         None,
         ge=0,
         le=2**31 - 1,
-        description="Seed of the episodes. The default is the run's, which repeats its evaluations.",
+        description="Seed of the episodes; those of other seeds are unrelated. The default is the "
+        "run's, which repeats its evaluations.",
     )
     videos: bool = Field(True, description="Records videos; false gives the scores sooner.")
     env_kwargs: dict[str, JsonValue] = Field(
@@ -133,8 +134,10 @@ def visualize(
         It gets `render_mode="rgb_array"`.
 
     Returns:
-      The content of scores.json. `logged` holds the scores of the run's own evaluation at
-      this step; None if it had none of the same episodes.
+      The content of scores.json: `run`, `env`, `checkpoint_step`, `return_mean`, `return_std`,
+      `length_mean` and further means, `episodes` (each with `seed`, `return`, `length` and `video`),
+      and `logged`, the scores of the run's own evaluation at this step; None if it had none of the same
+      episodes.
 
     Raises:
       UsageError: There is no such checkpoint or camera, `episodes` is below 1, `outdir` can't be

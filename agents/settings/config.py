@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import math
 import operator
+import os
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, NoReturn
 
@@ -133,6 +134,11 @@ def _as_saved(value: PlainData) -> PlainData:
     if isinstance(value, list | tuple):
         return [_as_saved(item) for item in value]
     return float(value) if isinstance(value, float) else value
+
+
+def _as_text(path: object) -> object:
+    """Returns a path as text, which a file can hold."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
@@ -290,8 +296,8 @@ class Config(BaseModel):
     # Algorithm.
     algorithm: Name = Field(
         "ppo",
-        description="ppo, sac, or my_module:MyAlgorithm. MyAlgorithm is a subclass of "
-        "agents.Algorithm. The help shows the settings of the algorithm of --config.",
+        description="ppo, sac (start from --config=sac), or my_module:MyAlgorithm. MyAlgorithm is a "
+        "subclass of agents.Algorithm. The help shows the settings of the algorithm of --config.",
     )
     custom_settings: PlainDict = Field(
         {},
@@ -321,11 +327,12 @@ class Config(BaseModel):
     optimizer: Name = Field(
         "adam",
         description="adam as in Keras, torch_adam as in PyTorch, sgd with momentum, or "
-        "my_module:my_function. Your own function gets the Config and returns a Keras optimizer, "
-        "whose learning rate the settings replace.",
+        "my_module:my_function. Your own function gets the Config and returns a new Keras optimizer. "
+        "Its learning rate follows the settings, unless it is a Keras schedule of gradient steps.",
     )
     learning_rate: PositiveFraction = Field(
-        3e-4, description="Initial learning rate. Lower it if training is unstable."
+        3e-4,
+        description="Learning rate: PPO's at first, SAC's all the time. Lower it if training is unstable.",
     )
     learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
         "linear",
@@ -466,7 +473,8 @@ class Config(BaseModel):
     )
     learning_starts: Interval = Field(
         10_000,
-        description="Environment steps with random actions before the first gradient step.",
+        description="Environment steps with random actions before the first gradient step; with "
+        "initial_weights, the policy acts.",
     )
     n_step: int = Field(
         1,
@@ -657,7 +665,7 @@ class Config(BaseModel):
     )
 
     # Reproducibility and resources.
-    initial_weights: str = Field(
+    initial_weights: Annotated[str, BeforeValidator(_as_text)] = Field(
         "",
         max_length=4096,
         description="Run, or file of a checkpoint, whose weights and statistics of normalization a "

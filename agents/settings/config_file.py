@@ -48,7 +48,7 @@ class MissingValueError(MarkedYAMLError):
         super().__init__(problem=f"'{key}' has no value; {hint}", problem_mark=mark)
 
 
-def load_config(name: str | os.PathLike[str] = "pendulum", **overrides: PlainData) -> Config:
+def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData) -> Config:
     """Loads an experiment and validates it.
 
     Args:

@@ -217,10 +217,24 @@ def test_optimizers_of_actor_and_critic_are_apart():
     assert not actor.variables().keys() & critic.variables().keys()
 
 
+def test_a_schedule_of_keras_replaces_the_settings_rate():
+    variables, [optimizer] = make(optimizer=f"{__name__}:with_schedule", max_gradient_norm=0.0)
+    expected = 0.0
+    for step in range(4):
+        rate = 0.1 * (1 + np.cos(np.pi * step / 10)) / 2
+        np.testing.assert_allclose(optimizer.rate(tf.constant(0.9)), rate, rtol=1e-6)
+        apply([optimizer], progress=0.9)
+        expected -= rate  # Of Adam with equal gradients.
+    np.testing.assert_allclose(variables["policy/log_std"], expected, rtol=1e-4)
+    names = optimizer.variables()
+    assert "own/policy/kernel/momentum" in names and int(names["own/iteration"]) == 4
+    with pytest.raises(UsageError, match="which learning_rate_schedule kl would adapt"):
+        make(optimizer=f"{__name__}:with_schedule", learning_rate_schedule="kl")
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        ("with_schedule", "its learning rate is a schedule"),
         ("with_paths", "with_paths' failed\nAttributeError"),
         ("nothing", "expected a Keras optimizer, got NoneType"),
         ("missing", "has no 'missing'"),

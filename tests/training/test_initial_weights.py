@@ -114,7 +114,7 @@ def test_a_run_keeps_the_checkpoint_that_it_started_from(source, tmp_path):
     """The other run goes on, and is deleted: a run that starts over or resumes is the same."""
     copy = tmp_path / "source"
     shutil.copytree(source, copy)
-    new = train(tmp_path / "new", initial_weights=str(copy), **PPO | {"steps": 32})
+    new = train(tmp_path / "new", initial_weights=copy, **PPO | {"steps": 32})
     pinned = agents.load_config(new / "config.yaml").initial_weights
     assert pinned == str(copy / "checkpoints" / "step-64.npz")
     train(copy, **PPO | {"learning_rate": 1e-2, "steps": 96})
