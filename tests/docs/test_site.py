@@ -64,7 +64,7 @@ def test_tables_have_every_setting_and_every_preset():
     assert list(rows) == list(Config.model_fields)
     assert rows["discount"] == "number from 0 to 1"
     assert rows["layers"] == "list: integer from 1 to 65,536"
-    assert rows["optimizer"] == "`adam`, `torch_adam`, `sgd`"
+    assert rows["reduce_every"] == "`minibatch`, `epoch`"
     assert re.findall(r"^\| `(\w+)` \|", presets, re.MULTILINE) == preset_names()
 
 
