@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -137,7 +136,7 @@ def record_film(source: Source, seed: int, path: Path) -> None:
         policy = Policy(*spaces, config)
         actor = TrainedPolicy(policy, spaces[1], config)
         max_steps = round(SCENE_SECONDS * envs.get_attr("frame_rate")[0])
-        for step, checkpoint in film_scenes(run, config.initial_weights):
+        for step, checkpoint in film_scenes(run):
             if checkpoint:
                 restore(checkpoint, policy.variables())
             caption = f"step {step:,}" if step else "before training"
@@ -146,21 +145,14 @@ def record_film(source: Source, seed: int, path: Path) -> None:
             envs.call("end_scene")
 
 
-def film_scenes(run: RunDirectory, initial_weights: str = "") -> Iterator[tuple[int, Path | None]]:
-    """Yields the steps of a film's scenes and their checkpoints, ascending: none for new weights.
+def film_scenes(run: RunDirectory) -> Iterator[tuple[int, Path | None]]:
+    """Yields the steps of a film's scenes and their checkpoints, ascending; none for new weights at first.
 
     A checkpoint that is damaged, or that a training has replaced by later ones meanwhile, has no
     scene, and a warning says so.
-
-    Args:
-      run: The run.
-      initial_weights: The checkpoint that it started from, if any.
     """
-    if not initial_weights or os.path.isfile(initial_weights):
-        yield 0, Path(initial_weights).with_suffix("") if initial_weights else None
-    else:
-        message = f"the film has no scene before training: {initial_weights} is gone"
-        warnings.warn(message, stacklevel=2)
+    initial = find_files(run.initial)
+    yield 0, initial[0].path.with_suffix("") if initial else None
     kept = {file.step for file in find_files(run.checkpoints) if not file.is_best and file.step}
     for step in spread(sorted(kept), FILM_SCENES - 1):
         try:

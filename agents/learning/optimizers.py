@@ -188,17 +188,17 @@ def make_keras_optimizer(config: Config, prefix: str = "") -> keras.optimizers.O
 
 
 def _own_optimizer(config: Config, name: str) -> keras.optimizers.Optimizer:
-    """The optimizer of a function of the user, after another one of it was tried in a compiled step."""
-    place, function = (
-        f"optimizer '{config.optimizer}'",
-        load_function(config.optimizer, "optimizer"),
-    )
+    """The optimizer of a function of the user, after trying one in a compiled step."""
+    place = f"optimizer '{config.optimizer}'"
+    function = load_function(config.optimizer, "optimizer")
 
     def make() -> keras.optimizers.Optimizer:
         optimizer = call(function, place, config)
         if not isinstance(optimizer, keras.optimizers.Optimizer):
             got = type(optimizer).__name__
             raise UsageError(f"{place}: expected a Keras optimizer, got {got}")
+        if optimizer.built:
+            raise UsageError(f"{place}: expected a new optimizer in each call, got the same again")
         if has_schedule(optimizer) and config.learning_rate_schedule == "kl":
             raise UsageError(
                 f"{place} has a schedule, which learning_rate_schedule kl would adapt\n"

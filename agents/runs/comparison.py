@@ -236,15 +236,25 @@ def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]
 
 
 def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
-    """Returns the groups of an environment's runs by label, in the order of the settings' values."""
+    """Returns the groups of an environment's runs by label, in the order of the settings' values.
+
+    Where each run goes on with a run of its own, these are seeds, and no settings that differ.
+    """
+    sources = [run.settings["initial_weights"] for run in runs if run.settings["initial_weights"]]
+    have_own = len(set(sources)) == len(sources) > 1
+
+    def value(run: RunScores, name: str) -> PlainData:
+        is_seed = have_own and name == "initial_weights"
+        return bool(run.settings[name]) if is_seed else run.settings[name]
+
     names = [
         name
         for name in Config.model_fields
-        if name != "seed" and len({as_text(run.settings[name], _DIGITS) for run in runs}) > 1
+        if name != "seed" and len({as_text(value(run, name), _DIGITS) for run in runs}) > 1
     ]
     groups: dict[str, list[RunScores]] = {}
-    for run in sorted(runs, key=lambda run: [_rank(run.settings[name]) for name in names]):
-        label = ", ".join(f"{name}={as_text(run.settings[name], _DIGITS)}" for name in names)
+    for run in sorted(runs, key=lambda run: [_rank(value(run, name)) for name in names]):
+        label = ", ".join(f"{name}={as_text(value(run, name), _DIGITS)}" for name in names)
         groups.setdefault(label or UNDIVIDED, []).append(run)
     return groups
 
@@ -267,9 +277,9 @@ def _group(env: str, label: str, runs: Sequence[RunScores], axis: Axis) -> Group
 
 def _distinct(runs: Sequence[RunScores]) -> list[RunScores]:
     """Returns the longest run of each seed, in the order of seeds; the same one twice is one."""
-    longest: dict[int, RunScores] = {}
+    longest: dict[tuple[int, str], RunScores] = {}
     for run in sorted(runs, key=lambda run: (run.settings["seed"], -run.steps[-1])):
-        kept = longest.setdefault(run.settings["seed"], run)
+        kept = longest.setdefault((run.settings["seed"], run.settings["initial_weights"]), run)
         if kept is not run:
             warnings.warn(
                 f"{run.name} is left out: {kept.name} has the same settings and seed, and is as long "

@@ -1,4 +1,4 @@
-"""Checkpoints of other runs, whose weights a new run starts from."""
+"""The checkpoint of another run, whose weights a new run starts from, and the run's copy of it."""
 
 from __future__ import annotations
 
@@ -6,66 +6,63 @@ from pathlib import Path
 
 from agents.errors import UsageError
 from agents.paths import absolute_path
-from agents.runs.checkpoint_files import find_files, read_record
+from agents.regular_files import read_regular, write_atomically
+from agents.runs.checkpoint_files import (
+    MAX_BYTES,
+    CheckpointFile,
+    DamagedError,
+    find_files,
+    read,
+    read_record,
+)
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
-from agents.settings.resumption import differences
+from agents.settings.resumption import differences, network_settings
 from agents.settings.validation import abbreviate
-from agents.types import PlainData
-
-# Settings of networks and normalization that give weights their meaning.
-_OF_WEIGHTS = frozenset(
-    {
-        "algorithm",
-        "network",
-        "layers",
-        "value_layers",
-        "shared_torso",
-        "critic_keys",
-        "recurrent",
-        "recurrent_units",
-        "activation",
-        "layer_norm",
-        "policy",
-        "scale_actions",
-        "state_dependent_std",
-        "normalize_observ",
-        "normalize_reward",
-        "normalize_value",
-        "num_critics",
-        "num_quantiles",
-    }
-)
 
 
-def with_initial_weights(config: Config) -> Config:
-    """Returns the configuration with the file of a checkpoint as its `initial_weights`, if it has any.
+def copy_initial_weights(config: Config, run: RunDirectory) -> None:
+    """Copies the checkpoint that a new run starts from into its folder, unless it is there already.
 
-    The last checkpoint stands for a run, which may go on.
+    From then on, the run does not depend on the other one, which may go on or be deleted.
 
     Raises:
-      UsageError: The run has no intact checkpoint, or had other settings of networks.
+      UsageError: See `find_initial_weights`.
     """
-    if not config.initial_weights:
-        return config
-    path = absolute_path(config.initial_weights)
-    if path.suffix != ".npz":
-        try:
+    if config.initial_weights and not find_files(run.initial) and not find_files(run.checkpoints):
+        source = find_initial_weights(config)
+        run.initial.mkdir(parents=True, exist_ok=True)
+        write_atomically(run.initial / source.path.name, read_regular(source.path, MAX_BYTES))
+
+
+def find_initial_weights(config: Config) -> CheckpointFile:
+    """Finds the checkpoint that `initial_weights` names: a file, or the last one of a run.
+
+    Raises:
+      UsageError: There is none, it is damaged, or its run had other settings of networks.
+    """
+    try:
+        path = absolute_path(config.initial_weights)
+        if path.suffix != ".npz":
             path = RunDirectory.of(path).checkpoint("last").with_suffix(".npz")
-        except UsageError as error:
-            raise UsageError(f"initial_weights: {error}") from None
-    before, now = _settings_in(path), config.settings()
-    for name in differences(before, now, changeable=True):
-        if name in _OF_WEIGHTS:
-            raise UsageError(
-                f"initial_weights: the run of {path} has {name} {abbreviate(before[name])}, got "
-                f"{abbreviate(now[name])}\nexpected equal settings of networks and normalization"
-            )
-    return config.model_copy(update={"initial_weights": str(path)})
+        source = _file_at(path)
+        read(source)
+    except (DamagedError, OSError, UsageError) as error:
+        raise UsageError(f"initial_weights: {error}") from None
+    before, now = read_record(source).get("settings", {}), config.settings()
+    names = differences(before, now, changeable=True) if isinstance(before, dict) else []
+    for name in network_settings(config).intersection(names):
+        raise UsageError(
+            f"initial_weights: the run of {path} has {name} {abbreviate(before[name])}, got "
+            f"{abbreviate(now[name])}\nexpected equal settings of networks and normalization"
+        )
+    return source
 
 
-def _settings_in(checkpoint: Path) -> dict[str, PlainData]:
-    """Returns the settings in the file of a checkpoint; none if it can't be read."""
-    files = [file for file in find_files(checkpoint.parent) if file.path == checkpoint]
-    settings = read_record(files[0]).get("settings") if files else None
-    return settings if isinstance(settings, dict) else {}
+def _file_at(path: Path) -> CheckpointFile:
+    for file in find_files(path.parent):
+        if file.path == path:
+            return file
+    raise UsageError(
+        f"there is no checkpoint {path}; expected a run's folder, or a file step-<N>.npz"
+    )

@@ -79,6 +79,7 @@ class RunDirectory:
         self.restarts_file = self.path / "restarts.jsonl"
         self.error_file = self.path / "error.txt"
         self.checkpoints = self.path / "checkpoints"
+        self.initial = self.checkpoints / "initial"  # The copy of another run's checkpoint.
         self.train_events = self.path / "train"
         self.eval_events = self.path / "eval"
         self.videos = self.path / "videos"
@@ -247,6 +248,9 @@ class RunDirectory:
         """Removes the folder that `new` has made if nothing was trained in it."""
         if not self._made or not self.path.is_dir():
             return
+        if not find_files(self.checkpoints) and not self.metrics_file.exists():
+            for file in find_files(self.initial):
+                file.path.unlink()
         for folder in reversed(self._folders()):
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -427,7 +431,7 @@ class RunDirectory:
     def _folders(self) -> tuple[Path, ...]:
         """Returns the folders inside of the run's, outer ones first."""
         events = self.train_events, self.eval_events
-        inside = self.checkpoints / BEST, self.checkpoints / REPLAY
+        inside = self.initial, self.checkpoints / BEST, self.checkpoints / REPLAY
         return self.checkpoints, *inside, *events, self.videos
 
 

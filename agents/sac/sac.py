@@ -105,10 +105,13 @@ class SAC(Algorithm):
             "entropy": {"log_entropy_coef": self._log_entropy_coef},
         }
         rates = {"critic": config.critic_learning_rate or config.learning_rate}
+        # An optimizer of the user is for weights: decay would move the coefficient towards 1.
+        adam = config.model_copy(update={"optimizer": "torch_adam"})
+        own = {"entropy": adam} if ":" in config.optimizer else {}
         return {
             name: Optimizer(
                 variables,
-                make_keras_optimizer(config, f"{name}_"),
+                make_keras_optimizer(own.get(name, config), f"{name}_"),
                 Schedule(rates.get(name, config.learning_rate)),
                 rate_name=f"{name}_learning_rate",
             )

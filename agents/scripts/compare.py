@@ -95,15 +95,16 @@ def _find_runs(paths: Sequence[str]) -> list[RunDirectory]:
     runs = {}
     for path in map(resolve_run, paths):
         folders = [path] if (path / "config.yaml").is_file() else find_runs(path)
+        if sweeps := find_runs(path, SWEEP_FILE):
+            warnings.warn(
+                f"trials of sweeps are left out; to compare those of one, give its folder {sweeps[-1]}",
+                stacklevel=2,
+            )
         if not folders:
             reason = "has no runs in it" if path.is_dir() else "is not a folder"
             raise UsageError(
                 f"{path} {reason}; expected a run's folder such as logdir/<time>-<config>, "
                 "or a logdir"
-            )
-        if sweeps := find_runs(path, SWEEP_FILE):
-            warnings.warn(
-                f"trials of sweeps are left out: {sweeps[-1]} compares those of one", stacklevel=2
             )
         runs.update({folder.resolve(): RunDirectory(folder) for folder in folders})
     return list(runs.values())

@@ -12,7 +12,6 @@ import shlex
 import signal
 import sys
 import types
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
@@ -34,7 +33,6 @@ from agents.paths import absolute_path
 from agents.regular_files import check_folder, check_regular, open_regular, write_atomically
 from agents.runs import run_lock
 from agents.runs.checkpoint_files import find_files
-from agents.runs.initial_weights import with_initial_weights
 from agents.runs.metrics_file import read_metrics
 from agents.runs.preset_table import describe_default
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory
@@ -47,7 +45,6 @@ from agents.settings.config_file import (
     load_config,
     read_mapping,
     save_config,
-    settings_in,
     with_checksum,
     yaml_text,
 )
@@ -57,7 +54,6 @@ from agents.settings.parser import parse_command
 from agents.settings.peer_names import hint
 from agents.settings.reports import command_line, report_error, run, say
 from agents.settings.validation import abbreviate, as_text, usage_error
-from agents.settings.without_effect import settings_without_effect
 from agents.types import PlainData
 
 if TYPE_CHECKING:
@@ -73,7 +69,9 @@ STUDY = "sweep"  # The name of the study in the journal.
 
 # Trials that differ in these have scores that can't be compared; seeds follow from their numbers.
 # TensorFlow's threads are chosen once for a process.
-SHARED = frozenset({"env", "steps", "eval_interval", "eval_episodes", "seed", "threads"})
+SHARED = frozenset(
+    {"env", "steps", "eval_interval", "eval_episodes", "seed", "threads", "initial_weights"}
+)
 
 # Complete trials before any is pruned: medians of fewer say little.
 STARTUP_TRIALS = 5
@@ -213,9 +211,9 @@ def _open_folder(
             warn_of_kept_settings("sweep", config, options.config, overrides)
         others, named = [path, path.parent], overrides
     else:
-        config = with_initial_weights(load_config(name, **overrides))
-        for line in settings_without_effect(config, settings_in(name) | overrides.keys()):
-            warnings.warn(line, stacklevel=2)
+        config = load_config(name, **overrides)
+        if config.initial_weights:
+            raise UsageError("initial_weights: a sweep trains new weights; leave it out")
         space = _varied(options.space or _space_of(config), overrides)
         _check_algorithm(space, config)
         if not space:
@@ -247,7 +245,7 @@ def _check_unchanged(
 ) -> None:
     """Rejects other settings than the sweep's own: scores would not be comparable."""
     config = load_config(path / SETTINGS_FILE)
-    given = with_initial_weights(load_config(path / SETTINGS_FILE, **overrides))
+    given = load_config(path / SETTINGS_FILE, **overrides)
     changed = [
         name for name in overrides if name in space or getattr(config, name) != getattr(given, name)
     ]
@@ -318,12 +316,10 @@ def train_trials(sweep: Sweep, num_trials: int) -> bool:
       EnvironmentFailure, InvalidActionError, NonFiniteError, UsageError: The first trials of the
         sweep have all failed, the last one with this error.
     """
-    for number in range(TRIALS_PER_PROCESS):
+    for _ in range(TRIALS_PER_PROCESS):
         stop_signals.check()
         with sweep.claimed(num_trials) as trial:
             if trial is None:
-                if not number:
-                    say(f"Nothing left to do: the sweep has {num_trials} trials", file=sys.stderr)
                 return False
             described = _describe(sweep.settings(trial))
             say(f"Trial {trial.number} of {num_trials}: {described}", file=sys.stderr)

@@ -29,7 +29,7 @@ from agents.errors import (
 from agents.graph.backend import EnvBackend, make_backend
 from agents.keras_settings import check_keras
 from agents.paths import absolute_path
-from agents.runs.initial_weights import with_initial_weights
+from agents.runs.initial_weights import copy_initial_weights, find_initial_weights
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
 from agents.settings.config import PYTHON_BACKENDS, Config, device_of
@@ -210,7 +210,6 @@ def train(
     if isinstance(run, str | Path):
         run = RunDirectory(resolve_run(run))
     logdir = None if logdir is None else absolute_path(logdir)
-    config = with_initial_weights(config)
     if os.environ.get("TF_CONFIG") and reducer is None:
         warnings.warn(
             "agents.train ignores TF_CONFIG: only the command trains with several learners",
@@ -239,8 +238,9 @@ def _training(
             stack.push(lambda kind, error, trace: reducer.leave(error))
         if run:
             stack.enter_context(run.locked(config))
+        is_chief = reducer is None or reducer.rank == 0
         with stop_signals.interruptible():
-            backend, spec = look_up(config, run, warns=reducer is None or reducer.rank == 0)
+            backend, spec = look_up(config, run, warns=is_chief)
             # The modules of settings are found by now.
             stack.enter_context(pinned_working_directory())
             make = functools.partial(backend.make, spec)
@@ -259,6 +259,9 @@ def _training(
             see = f"see it with: {tensorboard} --logdir={shlex.quote(str(run.path.parent))}"
             say(f"Training in {run.path}; {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
+        copy_initial_weights(
+            config, run
+        )  # Before there are settings: it is not the newest run yet.
         if not run.config_file.exists():
             run.prepare(config)
         trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []
@@ -386,11 +389,11 @@ def _experiment(
             warnings.warn(
                 "the run was tracked, and is not from now on: give --track=wandb", stacklevel=2
             )
-        return with_initial_weights(config), resumed, []
+        return config, resumed, []
     if options.name:
         _check_name(options.name)
     preset = options.config or "default"
-    config = with_initial_weights(load_config(preset, **overrides))
+    config = load_config(preset, **overrides)
     for line in settings_without_effect(config, settings_in(preset) | overrides.keys()):
         warnings.warn(line, stacklevel=2)
     if others := folders_of_other_runs(preset):
@@ -467,6 +470,8 @@ def _dry_run(config: Config, resumed: RunDirectory | None, num_learners: int) ->
         check_learners(config, num_learners)
     if resumed:
         check_resumption(resumed.load_config(), config)
+    elif config.initial_weights:
+        find_initial_weights(config)
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
         backend, spec = look_up(config, None)
         with contextlib.closing(backend.make(spec, 1)) as envs:

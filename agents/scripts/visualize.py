@@ -82,7 +82,10 @@ class VisualizeOptions(BaseModel):
         description="Seed of the episodes; those of other seeds are unrelated. The default is the "
         "run's, which repeats its evaluations.",
     )
-    videos: bool = Field(True, description="Records videos; false gives the scores sooner.")
+    videos: bool = Field(
+        True,
+        description="Records videos. With false, scores and curves take less time, and earlier videos stay.",
+    )
     env_kwargs: dict[str, JsonValue] = Field(
         {},
         max_length=1000,
@@ -150,7 +153,7 @@ def visualize(
     from agents.runs.curves import draw_curves
 
     env_kwargs = env_kwargs or {}
-    _check_options(episodes, videos, film or bool(camera), env_kwargs)
+    _check_options(episodes, seed, videos, film or bool(camera), env_kwargs)
     check_keras()
     run = RunDirectory.of(run)
     config = run.load_config(**({"env": env} if env else {}))
@@ -197,8 +200,8 @@ def visualize(
             except RenderingError as error:
                 reason = "; ".join(str(error).splitlines())
                 warnings.warn(f"no videos, but scores and curves: {reason}", stacklevel=2)
+                _remove_videos(outdir)
         if scores is None:
-            _remove_videos(outdir)
             paths = []
             with contextlib.closing(source.make(num_episodes)) as envs:
                 scores = _evaluate(source, envs, checkpoint, seeds, progress)
@@ -238,17 +241,21 @@ def main(arguments: list[str]) -> None:
 
 
 def _check_options(
-    episodes: int | None, videos: bool, draws: bool, env_kwargs: dict[str, PlainData]
+    episodes: int | None,
+    seed: int | None,
+    videos: bool,
+    draws: bool,
+    env_kwargs: dict[str, PlainData],
 ) -> None:
-    """Refuses options that contradict each other; `draws` says that others are about videos."""
+    """Refuses options that contradict each other; with `draws`, some need videos."""
     if episodes is not None and episodes < 1:
         raise UsageError(f"--episodes: expected an integer of 1 or more, got {episodes}")
+    if seed is not None and not 0 <= seed < 2**31:
+        raise UsageError(f"--seed: expected an integer from 0 to {2**31 - 1:,}, got {seed}")
     if draws and not videos:
         raise UsageError("--videos=false: expected no --film and no --camera")
     if "render_mode" in env_kwargs:
-        raise UsageError(
-            "--env-kwargs: videos need render_mode rgb_array, which is set; leave it out"
-        )
+        raise UsageError("--env-kwargs: render_mode is set as videos need it; leave it out")
 
 
 def _remove_videos(outdir: Path) -> None:

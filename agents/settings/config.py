@@ -24,6 +24,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from agents.paths import absolute_path
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
@@ -136,9 +137,9 @@ def _as_saved(value: PlainData) -> PlainData:
     return float(value) if isinstance(value, float) else value
 
 
-def _as_text(path: object) -> object:
-    """Returns a path as text, which a file can hold."""
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
+def _absolute(path: object) -> object:
+    """Returns a path as text that stays right when the working directory changes; empty stays empty."""
+    return str(absolute_path(path)) if isinstance(path, str | os.PathLike) and path else path
 
 
 Name = Annotated[str, Field(min_length=1, max_length=500)]
@@ -332,7 +333,7 @@ class Config(BaseModel):
     )
     learning_rate: PositiveFraction = Field(
         3e-4,
-        description="Learning rate: PPO's at first, SAC's all the time. Lower it if training is unstable.",
+        description="Initial learning rate. SAC's is constant. Lower it if training is unstable.",
     )
     learning_rate_schedule: Literal["constant", "linear", "kl"] = Field(
         "linear",
@@ -473,8 +474,8 @@ class Config(BaseModel):
     )
     learning_starts: Interval = Field(
         10_000,
-        description="Environment steps with random actions before the first gradient step; with "
-        "initial_weights, the policy acts.",
+        description="Environment steps with random actions before the first gradient step. With "
+        "initial_weights, the policy chooses them.",
     )
     n_step: int = Field(
         1,
@@ -665,7 +666,7 @@ class Config(BaseModel):
     )
 
     # Reproducibility and resources.
-    initial_weights: Annotated[str, BeforeValidator(_as_text)] = Field(
+    initial_weights: Annotated[str, BeforeValidator(_absolute)] = Field(
         "",
         max_length=4096,
         description="Run, or file of a checkpoint, whose weights and statistics of normalization a "

@@ -33,6 +33,37 @@ CHANGEABLE = frozenset(
     }
 )
 
+# With other values, the same weights mean something else.
+_OF_NETWORKS = frozenset(
+    {
+        "algorithm",
+        "network",
+        "layers",
+        "value_layers",
+        "shared_torso",
+        "critic_keys",
+        "recurrent",
+        "recurrent_units",
+        "activation",
+        "layer_norm",
+        "policy",
+        "scale_actions",
+        "state_dependent_std",
+        "action_mask",
+        "normalize_observ",
+        "normalize_reward",
+        "normalize_value",
+        "num_critics",
+        "num_quantiles",
+    }
+)
+
+
+def network_settings(config: Config) -> frozenset[str]:
+    """Returns the settings that must be equal where `initial_weights` come from."""
+    is_own = ":" in config.network or ":" in config.policy
+    return _OF_NETWORKS | {"custom_settings"} if is_own else _OF_NETWORKS
+
 
 def differences(
     started: Mapping[str, PlainData], given: Mapping[str, PlainData], changeable: bool = False
@@ -68,7 +99,10 @@ def check_resumption(started: Config, given: Config) -> None:
         return
     name = different[0]
     more = f" (and {', '.join(different[1:4])})" if different[1:] else ""
+    hint = "from these weights with --initial-weights"
+    if network_settings(given).union({"initial_weights"}).intersection(different):
+        hint = "which has new weights"
     raise UsageError(
         f"{name}: the run has {abbreviate(before[name])}, got {abbreviate(now[name])}{more}\n"
-        "a resumed run keeps this setting; to change it, start a new run, from these weights with --initial-weights"
+        f"a resumed run keeps this setting; to change it, start a new run, {hint}"
     )

@@ -43,10 +43,14 @@ _CONDITIONS = (
     ),
     Condition(
         ("adam_epsilon",),
-        lambda config: config.optimizer in {"adam", "torch_adam"},
+        lambda config: config.optimizer != "sgd",
         "optimizer adam or torch_adam",
     ),
-    Condition(("sgd_momentum",), lambda config: config.optimizer == "sgd", "optimizer sgd"),
+    Condition(
+        ("sgd_momentum",),
+        lambda config: config.optimizer not in {"adam", "torch_adam"},
+        "optimizer sgd",
+    ),
     Condition(
         ("clip_ratio", "clip_ratio_schedule"),
         lambda config: config.objective != "kl",
@@ -99,6 +103,11 @@ _CONDITIONS = (
         ("scale_actions",),
         lambda config: config.policy not in {"squashed_gaussian", "beta"},
         "policy gaussian",
+    ),
+    Condition(
+        ("initial_log_std", "divide_initial_std", "initial_entropy_coef"),
+        lambda config: not config.initial_weights,
+        "new weights, without initial_weights",
     ),
     Condition(("observ_clip",), lambda config: config.normalize_observ, "normalize_observ true"),
     Condition(("reward_clip",), lambda config: config.normalize_reward, "normalize_reward true"),

@@ -32,8 +32,8 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
       UsageError: The network does not exist, or does not fit the observations.
     """
     own_lines = _algorithm_lines(config, observation_space, action_space)
-    warn_of_unfit_settings(config, observation_space, action_space)
     policy = Policy(observation_space, action_space, config)
+    warn_of_unfit_settings(config, observation_space, action_space)
     weights, trained = policy.network.variables(), policy.network.trainable_variables()
     size = sum(math.prod(weight.shape) for weight in weights.values())
     num_bytes = sum(math.prod(weight.shape) * weight.dtype.size for weight in weights.values())

@@ -8,7 +8,6 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from agents import stop_signals
 from agents.deployment.policy_function import graph_of
@@ -161,9 +160,9 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
     if not run.is_started(first):
         if run.train_events.exists() or run.metrics_file.exists():
             say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
-        if config.initial_weights:
-            learner.start_from(Path(config.initial_weights).with_suffix(""))
-            say(f"Starting from the weights in {config.initial_weights}", file=sys.stderr)
+        for initial in find_files(run.initial):
+            learner.start_from(initial.path.with_suffix(""))
+            say(f"Starting from the weights of {config.initial_weights}", file=sys.stderr)
         return False
     checkpoints.load(required=True)
     before = run.load_config()

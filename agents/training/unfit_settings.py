@@ -14,14 +14,7 @@ from agents.spaces import leaf_spaces
 from agents.types import Space
 
 # Settings that only actions of a Box have.
-_OF_BOXES = (
-    "policy",
-    "scale_actions",
-    "state_dependent_std",
-    "initial_log_std",
-    "divide_initial_std",
-    "noise_correlation",
-)
+_OF_BOXES = ("scale_actions", "state_dependent_std", "initial_log_std", "divide_initial_std")
 
 # Sides in pixels from which an image is worth convolutions; smaller ones are often grids of a game.
 _LEAST_SIDE = 36
@@ -47,17 +40,17 @@ def warn_of_unfit_settings(config: Config, observation_space: Space, action_spac
             stacklevel=2,
         )
     if config.scale_actions == "always" and config.policy == "gaussian":
-        unscaled = sum(np.sum(~scaled_dimensions(box, "always")) for box in boxes)
-        if unscaled:
+        if not all(np.all(scaled_dimensions(box, "always")) for box in boxes):
             warnings.warn(
-                f"scale_actions: always scales to finite bounds, which {unscaled} dimensions of "
+                "scale_actions: always scales to finite bounds, which some dimensions of "
                 f"{action_space} lack",
                 stacklevel=2,
             )
-    inputs = Inputs(observation_space, True, config.action_mask, config.critic_keys)
+    mask, keys = config.action_mask, config.critic_keys
+    inputs = Inputs(observation_space, keep_images=True, action_mask=mask, critic_keys=keys)
     images = [
         shape
-        for shape in inputs.shapes.values()
+        for shape in inputs.value_shapes.values()
         if len(shape) == 3 and min(shape[:2]) >= _LEAST_SIDE
     ]
     if images and config.network == "feed_forward":

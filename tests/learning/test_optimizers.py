@@ -192,6 +192,14 @@ def nothing(config):
     pass
 
 
+SHARED = []
+
+
+def shared(config):
+    SHARED.append(keras.optimizers.Adam())
+    return SHARED[0]
+
+
 def test_an_optimizer_of_the_user_has_the_settings_rate_and_is_saved():
     """Against the formula of Loshchilov and Hutter, 2019, arXiv 1711.05101, algorithm 2."""
     rate, decay = 0.1, 0.5
@@ -238,6 +246,7 @@ def test_a_schedule_of_keras_replaces_the_settings_rate():
         ("with_paths", "with_paths' failed\nAttributeError"),
         ("nothing", "expected a Keras optimizer, got NoneType"),
         ("missing", "has no 'missing'"),
+        ("shared", "expected a new optimizer in each call"),
     ],
 )
 def test_other_optimizers_are_refused(function, message):

@@ -84,6 +84,20 @@ def test_environments_are_apart_and_what_differs_between_them_only_is_no_label()
     assert labels(compare_runs(runs[1:]))[2:] == [("Pendulum-v1", UNDIVIDED, 1)]
 
 
+def test_a_run_of_its_own_that_each_goes_on_with_is_a_seed():
+    new = [run(seed=seed) for seed in range(3)]
+    own = [run(initial_weights=f"/logs/source-{index}") for index in range(3)]
+    assert labels(compare_runs([*new, *own])) == [
+        ("Pendulum-v1", "initial_weights=false", 3),
+        ("Pendulum-v1", "initial_weights=true", 3),
+    ]
+    shared = [run(initial_weights=source, seed=seed) for source in ("/a", "/b") for seed in (0, 1)]
+    assert labels(compare_runs(shared)) == [
+        ("Pendulum-v1", "initial_weights=/a", 2),
+        ("Pendulum-v1", "initial_weights=/b", 2),
+    ]
+
+
 def test_equal_runs_are_one_seed():
     short, long = run(name="short"), run([(1000, 1.0), (2000, 2.0)], name="long")
     other = run(name="other", seed=1)

@@ -202,6 +202,7 @@ def test_mistakes_are_named_before_anything_starts(sweep, monkeypatch):
         sweep.write_space(text)
         printed = sweep.fails(2, *arguments)
         assert re.search(message, printed) and len(printed.splitlines()) <= 3, printed
+    assert "a sweep trains new weights" in sweep.fails(2, "--initial-weights=run")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert re.search(r"package optuna, .*\n.*install .*\[sweep\]'", sweep.fails(2))
     assert not sweep.logdir.exists()
@@ -238,16 +239,6 @@ def test_a_sweep_of_one_process_depends_on_its_seed_only(sweep, options):
     assert trials(one) == trials(same) != trials(other)
     seeds = [Sweep(path).run(0).load_config().seed for path in (one, same, other)]
     assert seeds[0] == seeds[1] != seeds[2]
-
-
-@pytest.mark.filterwarnings("default")
-def test_a_sweep_says_what_it_ignores(sweep):
-    path = sweep("--trials=2", "--sgd-momentum=0.5")
-    printed = sweep.capsys.readouterr().err
-    assert "warning: sgd_momentum has no effect: it needs optimizer sgd" in printed
-    assert "Nothing left to do" not in printed
-    sweep("--trials=2", path=path)
-    assert "Nothing left to do: the sweep has 2 trials" in sweep.capsys.readouterr().err
 
 
 def test_trials_are_pruned_after_a_third_of_their_steps_at_the_same_steps(sweep):

@@ -216,7 +216,7 @@ def test_scores_without_videos(run, tmp_path):
     report = visualize(run, tmp_path, videos=False)
     assert report["logged"] == logged(run, 3000)
     assert {episode["video"] for episode in report["episodes"]} == {None}
-    assert sorted(os.listdir(tmp_path)) == ["curves.png", "scores.json"]
+    assert sorted(os.listdir(tmp_path)) == ["curves.png", "episode-00.mp4", "scores.json"]
 
 
 def test_episodes_of_another_seed(run, tmp_path):

@@ -36,6 +36,13 @@ def test_other_settings_are_refused_by_name(settings):
     with pytest.raises(UsageError, match=f"^{name}: the run has .*, got .*") as caught:
         check_resumption(load_config("default"), load_config("default", **settings))
     assert str(value) in str(caught.value) and "start a new run" in str(caught.value)
+    assert "from these weights with --initial-weights" in str(caught.value)
+
+
+@pytest.mark.parametrize("settings", [{"layers": (9,)}, {"initial_weights": "run"}])
+def test_other_networks_need_new_weights(settings):
+    with pytest.raises(UsageError, match="start a new run, which has new weights"):
+        check_resumption(load_config("default"), load_config("default", seed=1, **settings))
 
 
 def test_several_settings_are_named_in_few_lines():

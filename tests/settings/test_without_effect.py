@@ -34,6 +34,8 @@ CASES = [
     ({"reward_clip": 5, "normalize_reward": False}, ["reward_clip"], {"normalize_reward": True}),
     ({"env_backend": "inline", "num_processes": 2}, ["num_processes"], {"env_backend": "envpool"}),
     ({"env_backend": "tf", "step_timeout": 5}, ["step_timeout"], {"env_backend": "hybrid"}),
+    ({"initial_weights": "a", "initial_log_std": -1}, ["initial_log_std"], {"initial_weights": ""}),
+    ({"optimizer": "sgd", "adam_epsilon": 1e-3}, ["adam_epsilon"], {"optimizer": "my_module:mine"}),
 ]  # fmt: skip
 
 
