@@ -137,7 +137,10 @@ class Learner:
         Raises:
           UsageError: It is missing or damaged, or does not fit the configuration.
         """
-        restore(checkpoint, self._algorithm.learned_variables())
+        try:
+            restore(checkpoint, self._algorithm.learned_variables())
+        except UsageError as error:
+            raise UsageError(f"initial_weights: {error}") from None
 
     def begin_episodes(self) -> None:
         """Resets all environments, with seeds that depend only on the run's seed and the step.

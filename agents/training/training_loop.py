@@ -162,7 +162,8 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
             say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         for initial in find_files(run.initial):
             learner.start_from(initial.path.with_suffix(""))
-            say(f"Starting from the weights of {config.initial_weights}", file=sys.stderr)
+            source = f"{config.initial_weights}, step {initial.step:,}"
+            say(f"Starting from the weights of {source}", file=sys.stderr)
         return False
     checkpoints.load(required=True)
     before = run.load_config()
