@@ -105,9 +105,14 @@ _CONDITIONS = (
         "policy gaussian",
     ),
     Condition(
-        ("initial_log_std", "divide_initial_std", "initial_entropy_coef"),
+        ("initial_log_std", "divide_initial_std"),
         lambda config: not config.initial_weights,
         "new weights, without initial_weights",
+    ),
+    Condition(
+        ("initial_entropy_coef",),
+        lambda config: not (config.initial_weights and config.learn_entropy_coef),
+        "new weights, without initial_weights, or learn_entropy_coef false",
     ),
     Condition(("observ_clip",), lambda config: config.normalize_observ, "normalize_observ true"),
     Condition(("reward_clip",), lambda config: config.normalize_reward, "normalize_reward true"),
