@@ -22,7 +22,7 @@ from agents.environments.rendering import (
 from agents.environments.video import RecordFilm
 from agents.errors import EnvironmentRaisedError, UsageError
 from agents.graph.backend import EnvBackend, IndexedWrapper, make_backend
-from agents.runs.checkpoint_files import find_files, spread
+from agents.runs.checkpoint_files import DamagedError, find_files, read, spread
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.spaces import leaf_spaces
@@ -152,7 +152,14 @@ def film_scenes(run: RunDirectory) -> Iterator[tuple[int, Path | None]]:
     scene, and a warning says so.
     """
     initial = find_files(run.initial)
-    yield 0, initial[0].path.with_suffix("") if initial else None
+    try:
+        for file in initial:
+            read(file)
+    except DamagedError as error:
+        message = f"the film has no scene before training: {initial[0].path} is damaged ({error})"
+        warnings.warn(message, stacklevel=2)
+    else:
+        yield 0, initial[0].path.with_suffix("") if initial else None
     kept = {file.step for file in find_files(run.checkpoints) if not file.is_best and file.step}
     for step in spread(sorted(kept), FILM_SCENES - 1):
         try:

@@ -50,12 +50,13 @@ def find_initial_weights(config: Config) -> CheckpointFile:
     except (DamagedError, OSError, UsageError) as error:
         raise UsageError(f"initial_weights: {error}") from None
     before, now = read_record(source).get("settings", {}), config.settings()
-    names = differences(before, now, changeable=True) if isinstance(before, dict) else []
-    for name in network_settings(config).intersection(names):
-        raise UsageError(
-            f"initial_weights: the run of {path} has {name} {abbreviate(before[name])}, got "
-            f"{abbreviate(now[name])}\nexpected equal settings of networks and normalization"
-        )
+    different = differences(before, now, changeable=True) if isinstance(before, dict) else []
+    for name in different:
+        if name in network_settings(config):
+            raise UsageError(
+                f"initial_weights: the run of {path} has {name} {abbreviate(before[name])}, got "
+                f"{abbreviate(now[name])}\nexpected equal settings of networks and normalization"
+            )
     return source
 
 

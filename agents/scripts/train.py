@@ -259,9 +259,8 @@ def _training(
             see = f"see it with: {tensorboard} --logdir={shlex.quote(str(run.path.parent))}"
             say(f"Training in {run.path}; {see}", file=sys.stderr)
         run = run or RunDirectory(stack.enter_context(tempfile.TemporaryDirectory()))
-        copy_initial_weights(
-            config, run
-        )  # Before there are settings: it is not the newest run yet.
+        # Before it has a file of settings, which would make it the newest run.
+        copy_initial_weights(config, run)
         if not run.config_file.exists():
             run.prepare(config)
         trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []

@@ -184,6 +184,9 @@ def test_a_film_begins_with_them(source, tmp_path):
     [(first, checkpoint), *others] = film_scenes(new)
     assert (first, checkpoint) == (0, new.initial / "step-64")
     assert [step for step, _ in others] == [32]
+    checkpoint.with_suffix(".npz").write_bytes(b"damaged")
+    with pytest.warns(UserWarning, match="no scene before training: .* is damaged"):
+        assert [step for step, _ in film_scenes(new)] == [32]
 
 
 @pytest.mark.parametrize(
