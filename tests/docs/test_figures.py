@@ -148,10 +148,10 @@ def sac():
     assert len(three["returns"]) == 3 and len(other["returns"]) == 5
     assert {round(each["steps"] / 1e6, 2) for each in (three, other)} == {1.0}
     yield f"`sac` returns {three['mean']:,.0f} (three seeds), `cheetah` {other['mean']:,.0f} (five)"
-    hopper, walker = (RESULTS[row] for row in ("sac_hopper", "sac_walker"))
-    assert len(hopper["returns"]) == len(walker["returns"]) == 1
-    figures = f"{hopper['mean']:,.0f} on Hopper-v5 and {walker['mean']:,.0f} on Walker2d-v5"
-    yield f"`sac` returns {figures} (one seed each)"
+    rows = {"Hopper": "sac_hopper", "Walker2d": "sac_walker", "Ant": "sac_ant"}
+    assert {len(RESULTS[row]["returns"]) for row in rows.values()} == {1}
+    *first, last = (f"{RESULTS[row]['mean']:,.0f} on {env}-v5" for env, row in rows.items())
+    yield f"`sac` returns {', '.join(first)} and {last} (one seed each)"
 
 
 def scaling():
