@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from agents.distributions.factory import make_action_distribution
 from agents.errors import UsageError
+from agents.learning.grouped_variables import grouped
 from agents.learning.normalization import ObservNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.actor_critic import ActorCritic, States
@@ -137,16 +138,11 @@ class Policy:
 
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
-        groups = {
-            "network": self.network.variables(),
-            "normalize_observ": self.observ_normalizer.variables(),
-            "normalize_critic_observ": self.critic_normalizer.variables(),
-        }
-        return {
-            f"{group}/{name}": variable
-            for group, variables in groups.items()
-            for name, variable in variables.items()
-        }
+        return grouped(
+            network=self.network.variables(),
+            normalize_observ=self.observ_normalizer.variables(),
+            normalize_critic_observ=self.critic_normalizer.variables(),
+        )
 
     @property
     def _normalizers(self) -> dict[str, ObservNormalizer]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from agents.graph.step import Rollout
+from agents.learning.grouped_variables import grouped
 from agents.learning.normalization import RewardNormalizer, ValueNormalizer
 from agents.learning.reduction import SINGLE_LEARNER, Mask, Reducer, is_mask, masked
 from agents.learning.returns import generalized_advantages, successor_values
@@ -205,16 +206,11 @@ class RolloutProcessor:
     def variables(self) -> dict[str, tf.Variable]:
         """The state that a checkpoint holds, by name."""
         states = tf.nest.flatten(self.value_states)
-        groups = {
-            "normalize_reward": self._reward_normalizer.variables(),
-            "normalize_value": self._value_normalizer.variables(),
-            "value_states": {str(index): state for index, state in enumerate(states)},
-        }
-        return {
-            f"{group}/{name}": variable
-            for group, variables in groups.items()
-            for name, variable in variables.items()
-        }
+        return grouped(
+            normalize_reward=self._reward_normalizer.variables(),
+            normalize_value=self._value_normalizer.variables(),
+            value_states={str(index): state for index, state in enumerate(states)},
+        )
 
     def _own(self, states: tf.Variable) -> tf.Tensor:
         return self._reducer.own(tf.convert_to_tensor(states))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import tensorflow as tf
@@ -10,6 +9,7 @@ import tensorflow as tf
 from agents.graph.algorithm import Algorithm, Report, check_arguments
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn
+from agents.learning.grouped_variables import grouped
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
@@ -223,7 +223,7 @@ class PPO(Algorithm):
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name."""
-        learning = _named(
+        learning = grouped(
             optimizer=self._update.variables(),
             loss=self._loss.variables(),
             algorithm={"steps": self.steps},
@@ -246,20 +246,11 @@ class PPO(Algorithm):
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, correlated noise and recurrent state, see `Algorithm`."""
         states = tf.nest.flatten(self._all_states)
-        return _named(
+        return grouped(
             noise=self._correlated_noise.variables(),
             policy_states={str(index): state for index, state in enumerate(states)},
             algorithm={"generator": self._generator.state},
         )
-
-
-def _named(**groups: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
-    """Variables of all groups, by `<group>/<name>`."""
-    return {
-        f"{group}/{name}": variable
-        for group, variables in groups.items()
-        for name, variable in variables.items()
-    }
 
 
 def _variables(structure: NestedTensor) -> NestedVariable:

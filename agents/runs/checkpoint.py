@@ -16,6 +16,7 @@ from agents.runs.checkpoint_files import (
     CheckpointFile,
     Content,
     DamagedError,
+    file_at,
     find_files,
     newest_intact,
     read,
@@ -154,14 +155,14 @@ def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
     Raises:
       UsageError: It does not fit the variables, or is damaged.
     """
-    files = [file for file in find_files(path.parent) if file.path.with_suffix("") == path]
-    if not files:
+    file = file_at(path)
+    if not file:
         raise UsageError(f"the checkpoint {path} is missing")
     try:
-        content = read(files[0], _sizes(variables))
+        content = read(file, _sizes(variables))
     except DamagedError as error:
         raise UsageError(f"the checkpoint {path} is damaged: {error}") from None
-    _assign(files[0], content, variables, are_all=False)
+    _assign(file, content, variables, are_all=False)
 
 
 def _sizes(variables: Mapping[str, tf.Variable]) -> dict[str, int]:

@@ -105,6 +105,14 @@ def find_files(folder: Path) -> list[CheckpointFile]:
     return found
 
 
+def file_at(path: Path) -> CheckpointFile | None:
+    """Returns the checkpoint with this path, with or without its suffix; None if there is none."""
+    for file in find_files(path.parent):
+        if path in (file.path, file.path.with_suffix("")):
+            return file
+    return None
+
+
 def write(
     folder: Path,
     step: int,

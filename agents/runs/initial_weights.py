@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from agents.errors import UsageError
 from agents.paths import absolute_path
 from agents.regular_files import read_regular, write_atomically
@@ -11,6 +9,7 @@ from agents.runs.checkpoint_files import (
     MAX_BYTES,
     CheckpointFile,
     DamagedError,
+    file_at,
     find_files,
     read,
     read_record,
@@ -44,8 +43,10 @@ def find_initial_weights(config: Config) -> CheckpointFile:
     try:
         path = absolute_path(config.initial_weights)
         if path.suffix != ".npz":
-            path = RunDirectory.of(path).checkpoint("last").with_suffix(".npz")
-        source = _file_at(path)
+            path = RunDirectory.of(path).checkpoint("last")
+        source = file_at(path)
+        if not source:
+            raise UsageError(f"there is no checkpoint {path}; expected a run, or its step-<N>.npz")
         read(source)
     except (DamagedError, OSError, UsageError) as error:
         raise UsageError(f"initial_weights: {error}") from None
@@ -54,16 +55,7 @@ def find_initial_weights(config: Config) -> CheckpointFile:
     for name in different:
         if name in network_settings(config):
             raise UsageError(
-                f"initial_weights: the run of {path} has {name} {abbreviate(before[name])}, got "
+                f"initial_weights: the run of {source.path} has {name} {abbreviate(before[name])}, got "
                 f"{abbreviate(now[name])}\nexpected equal settings of networks and normalization"
             )
     return source
-
-
-def _file_at(path: Path) -> CheckpointFile:
-    for file in find_files(path.parent):
-        if file.path == path:
-            return file
-    raise UsageError(
-        f"there is no checkpoint {path}; expected a run's folder, or a file step-<N>.npz"
-    )

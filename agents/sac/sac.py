@@ -13,6 +13,7 @@ from agents.errors import UsageError
 from agents.graph.algorithm import Algorithm, Report, check_arguments
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn, select_rows
+from agents.learning.grouped_variables import grouped
 from agents.learning.nonfinite import find_nonfinite
 from agents.learning.optimizers import Optimizer, make_keras_optimizer
 from agents.learning.replay import Replay, Rows, Transitions, check_memory
@@ -384,35 +385,28 @@ class SAC(Algorithm):
 
     def variables(self) -> dict[str, tf.Variable]:
         """Everything that a checkpoint must hold, by name, but for the replay."""
+        average = self._average.variables() if self._average else {}
         optimizers = {
-            f"optimizer/{name}/{part}": variable
-            for name, optimizer in self._optimizers.items()
-            for part, variable in optimizer.variables().items()
+            f"optimizer/{name}": self._optimizers[name].variables() for name in self._optimizers
         }
-        return {
-            **self.policy.variables(),
-            **(self._average.variables() if self._average else {}),
-            **self._critic_variables(),
-            "entropy/log_entropy_coef": self._log_entropy_coef,
-            "algorithm/steps": self.steps,
+        own = grouped(
+            critics=self._critics.variables(),
+            targets=self._targets.variables(),
+            entropy={"log_entropy_coef": self._log_entropy_coef},
+            algorithm={"steps": self.steps},
             **optimizers,
-            **self.acting_variables(),
-        }
+        )
+        return {**self.policy.variables(), **average, **own, **self.acting_variables()}
 
     def learned_variables(self) -> dict[str, tf.Variable]:
         """Policy, critics and a learned entropy coefficient, see `Algorithm`."""
-        variables = {**self.policy.variables(), **self._critic_variables()}
-        if self._config.learn_entropy_coef:
-            variables["entropy/log_entropy_coef"] = self._log_entropy_coef
-        return variables
-
-    def _critic_variables(self) -> dict[str, tf.Variable]:
-        groups = {"critics": self._critics.variables(), "targets": self._targets.variables()}
-        return {
-            f"{group}/{name}": variable
-            for group, variables in groups.items()
-            for name, variable in variables.items()
-        }
+        is_learned = self._config.learn_entropy_coef
+        own = grouped(
+            critics=self._critics.variables(),
+            targets=self._targets.variables(),
+            entropy={"log_entropy_coef": self._log_entropy_coef} if is_learned else {},
+        )
+        return {**self.policy.variables(), **own}
 
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, see `Algorithm`."""

@@ -132,7 +132,7 @@ class Learner:
         return {**algorithm.variables(), **acting, **self.evaluations.variables()}
 
     def start_from(self, checkpoint: Path) -> None:
-        """Loads the weights and statistics of another run's checkpoint, given without its suffix.
+        """Loads the weights and statistics of another run's checkpoint, a file.
 
         Raises:
           UsageError: It is missing or damaged, or does not fit the configuration.

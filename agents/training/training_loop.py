@@ -161,7 +161,7 @@ def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Ch
         if run.train_events.exists() or run.metrics_file.exists():
             say(f"{run.path} has no checkpoint: training starts over", file=sys.stderr)
         for initial in find_files(run.initial):
-            learner.start_from(initial.path.with_suffix(""))
+            learner.start_from(initial.path)
             source = f"{config.initial_weights}, step {initial.step:,}"
             say(f"Starting from the weights of {source}", file=sys.stderr)
         return False
