@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,6 +128,19 @@ def check_rendering(spec: EnvSpec) -> None:
         known = f"only {', '.join(map(str, modes))}" if modes else "no rendering at all"
         raise RenderingError(
             f"environment '{spec.id}' can't be recorded: it has no render mode rgb_array ({known})"
+        )
+
+
+def check_software_rendering() -> None:
+    """Raises UsageError if this process renders MuJoCo in software, where TensorFlow would crash.
+
+    OSMesa loads an LLVM whose functions TensorFlow calls in place of its own: a segmentation fault
+    on import, or when XLA compiles.
+    """
+    if "mujoco.osmesa" in sys.modules and "libLLVM" in Path("/proc/self/maps").read_text():
+        raise UsageError(
+            "MUJOCO_GL=osmesa has loaded software rendering into this process, where it crashes TensorFlow\n"
+            "use env_backend process, or leave MUJOCO_GL out: training does not render"
         )
 
 

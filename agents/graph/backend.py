@@ -137,8 +137,11 @@ class EnvBackend(abc.ABC):
             check_action_mask(observation_space, action_space)
 
     def _check_or_close(self, envs: VectorEnv) -> None:
-        """Closes environments whose spaces `_check_spaces` refuses."""
+        """Closes environments that can't be trained: by their spaces, or beside TensorFlow."""
+        from agents.environments.rendering import check_software_rendering
+
         try:
+            check_software_rendering()
             self._check_spaces(envs.single_observation_space, envs.single_action_space)
         except ValueError:
             envs.close()

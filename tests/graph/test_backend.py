@@ -1,4 +1,6 @@
+import ctypes.util
 import importlib.util
+import os
 import subprocess
 import sys
 
@@ -71,3 +73,38 @@ def test_no_check_imports_tensorflow():
     code = WITHOUT_TENSORFLOW.format(backends=backends)
     output = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert output.split() == ["CartPole-v1"] * len(backends)
+
+
+@pytest.mark.skipif(
+    ctypes.util.find_library("OSMesa") is None or importlib.util.find_spec("mujoco") is None,
+    reason="needs libosmesa6 and MuJoCo, as a machine without a display",
+)
+@pytest.mark.parametrize(
+    ("env", "env_backend", "is_refused"),
+    [
+        ("Reacher-v5", "inline", True),
+        ("Reacher-v5", "hybrid", True),
+        ("Reacher-v5", "process", False),
+        ("imports_mujoco:Reacher-v5", "process", True),
+    ],
+)
+def test_software_rendering_beside_tensorflow_is_refused(tmp_path, env, env_backend, is_refused):
+    # Otherwise a segmentation fault ends the process, without a message.
+    (tmp_path / "imports_mujoco.py").write_text("import mujoco\n")
+    words = ["--env", env, "--env-backend", env_backend, "--num-envs=2", "--num-processes=2"]
+    sizes = ["--rollout-length=8", "--minibatch-size=8", "--steps=16", "--epochs=1"]
+    process = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "agents.scripts.train",
+            f"--logdir={tmp_path}/logdir",
+            *words,
+            *sizes,
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MUJOCO_GL": "osmesa", "PYTHONPATH": str(tmp_path)},
+    )
+    assert process.returncode == (2 if is_refused else 0), process.stderr
+    assert ("leave MUJOCO_GL out" in process.stderr) == is_refused
