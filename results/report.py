@@ -161,6 +161,7 @@ def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
         if row["mean"] > 0 and min(row["returns"]) < row["mean"] / 2
     }
     few = [label for label, row in rows.items() if len(row["returns"]) < 5]
+    old = [label for label, row in rows.items() if "agents" not in row.get("versions", {})]
     points = [
         ("Below the best on-policy figure", (_gap(*item) for item in missed.items())),
         ("Below an off-policy figure", off_policy),
@@ -170,6 +171,11 @@ def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
             (f"{label} ({short(min(row['returns']))})" for label, row in spread.items()),
         ),
         ("Fewer than five seeds", few),
+        (
+            "Trained before 27 November 2026, when KL limits and correlated noise were others: equal seeds may "
+            "have other returns now",
+            old,
+        ),
     ]
     return [line for title, items in points for line in _point(title, list(items))]
 

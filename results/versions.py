@@ -1,24 +1,37 @@
-"""Versions of the packages that a return depends on."""
+"""Versions of the packages that a return depends on, and the commit of this library."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import subprocess
+from pathlib import Path
 
 from agents.environments.families import family_of
 
+ROOT = Path(__file__).parents[1]
+CODE = ("--", "agents", "configs/*.yaml")  # What a return depends on in this repository.
 ALWAYS = ("gymnasium", "tensorflow")
 DRAWING = ("imageio",)  # Of the families' packages, those that no return depends on.
 
 
 def versions(env: str) -> dict[str, str]:
-    """Returns the versions by package: of Gymnasium, TensorFlow, and those of the environment's family."""
+    """Returns the versions by package: of this library, Gymnasium, TensorFlow, and the environment's family.
+
+    This library's is the last commit that changed it, with `+` after changes that are not committed.
+    """
     family = family_of(env)
-    found = {name: importlib.metadata.version(name) for name in ALWAYS}
+    changed = "+" if _git("status", "--porcelain", *CODE) else ""
+    found = {"agents": _git("log", "-1", "--format=%h", *CODE) + changed}
+    found |= {name: importlib.metadata.version(name) for name in ALWAYS}
     for package in family.packages if family else ():
         if package not in DRAWING:
             name = _distribution(package)
             found[name] = importlib.metadata.version(name)
     return found
+
+
+def _git(*words: str) -> str:
+    return subprocess.check_output(["git", *words], cwd=ROOT, text=True).strip()
 
 
 def _distribution(package: str) -> str:
