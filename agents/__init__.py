@@ -40,6 +40,13 @@ Words, each with one meaning:
   is_first       whether a step is the first of an episode; recurrent states are zero there
   sample         an action as the policy's distribution has it
   action         an action as the environment takes it
+  advantage      how much better an action was than its value function expected
+  entropy        mean of -log(probability) of a policy's actions: how random they are
+  KL             Kullback-Leibler divergence between two policies: how far an update moved
+  explained variance  share of the value targets' variance that the value function predicts
+  normalizer     running means and standard deviations that observations or rewards are scaled by
+  preset         settings of an experiment under one name, for `--config`
+  log point      a step at which metrics are written
   element        one part of a batch: a step, or a sequence for recurrent networks
   recurrent state  the state that a recurrent network carries from step to step
   value target   the target of the value function (advantage + value)

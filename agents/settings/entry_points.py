@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from agents.settings.config import Config
 
 
-# Settings that name a built-in part, or a function as `my_module:my_function`.
 # Settings that may name a class or function. Not from the schema: workers do not import pydantic.
 FUNCTION_SETTINGS = ("algorithm", "network", "policy", "optimizer")
 
