@@ -257,7 +257,8 @@ def supervise(
                 f"(restart {attempt + 1} of {restarts})"
             )
     if ended[0] < 0 or ended[0] == LEARNER_LOST:  # The chief has not told how to resume.
-        show(*hints())
+        for hint in hints():
+            show(hint)
     return code
 
 

@@ -363,14 +363,15 @@ class RunDirectory:
             raise UsageError(
                 f"--checkpoint={which}: the run has no such checkpoint; it has {_names(files)}"
             )
-        try:
-            read(named[0])
-        except DamagedError as error:
-            raise UsageError(
-                f"--checkpoint={which}: the checkpoint {named[0].path} is damaged ({error}); "
-                f"there are {_names(files)}"
-            ) from None
-        return named[0].path.with_suffix("")
+        damaged = []
+        for file in named:  # The best one may be of the same step as another.
+            try:
+                read(file)
+            except DamagedError as error:
+                damaged.append(f"the checkpoint {file.path} is damaged ({error})")
+            else:
+                return file.path.with_suffix("")
+        raise UsageError(f"--checkpoint={which}: {damaged[0]}; there are {_names(files)}")
 
     def load_config(self, **overrides: object) -> Config:
         """Loads the run's configuration; `overrides` replace settings, see `load_config`.

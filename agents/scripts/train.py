@@ -472,7 +472,7 @@ def _dry_run(config: Config, resumed: RunDirectory | None, num_learners: int) ->
     elif config.initial_weights:
         find_initial_weights(config)
     with stop_signals.handling("nothing was started"), stop_signals.interruptible():
-        backend, spec = look_up(config, None)
+        backend, spec = look_up(config, resumed)
         with contextlib.closing(backend.make(spec, 1)) as envs:
             with quiet_tensorflow(reports=True):
                 start_tensorflow(config.threads, device_of(config))

@@ -364,7 +364,7 @@ def _decode(name: str, annotation: object, text: PlainData) -> PlainData:
     try:
         is_bare = origin is tuple and not text.startswith("[")
         return json.loads(f"[{text}]" if is_bare else text, object_pairs_hook=_without_duplicates)
-    except ValueError:
+    except (ValueError, RecursionError):
         if origin is not tuple:
             return _decode_yaml(name, text)
         has_names = get_args(annotation)[0] is str

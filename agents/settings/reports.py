@@ -18,6 +18,7 @@ from agents.errors import (
     LEARNER_LOST,
     USAGE_ERROR,
     EnvironmentFailure,
+    InvalidActionError,
     LearnerLostError,
     NonFiniteError,
     RunLostError,
@@ -54,6 +55,7 @@ def run(main: Callable[[list[str]], object], arguments: Sequence[str] | None = N
     except (
         UsageError,
         EnvironmentFailure,
+        InvalidActionError,
         LearnerLostError,
         NonFiniteError,
         RunLostError,
@@ -90,8 +92,7 @@ def report_error(error: BaseException, *hints: str) -> int:
     A `UsageError` has at most three lines, other errors and their hints have at most nine.
 
     Args:
-      error: A `UsageError`, `EnvironmentFailure`, `NonFiniteError`, `LearnerLostError` or
-        `KeyboardInterrupt`.
+      error: One of those that `run` handles.
       *hints: Lines that follow.
 
     Returns:

@@ -30,7 +30,6 @@ def usage_error(
     model: type[BaseModel],
     given: Mapping[str, object],
     label: Callable[[str], str] = str,
-    spelling: Callable[[str], str] = repr,
     origin: Callable[[str], str] = lambda name: "",
 ) -> UsageError:
     """Translates pydantic's errors into one usage error of at most three lines.
@@ -40,7 +39,6 @@ def usage_error(
       model: The model whose fields were validated.
       given: The values that were validated, by field.
       label: Returns how the message calls a field with a wrong value.
-      spelling: Returns how the message spells an unknown name.
       origin: Returns where a field's value comes from, such as ' in my.yaml'.
     """
     lines: dict[str, None] = {}  # Without duplicates, in order.
@@ -49,13 +47,18 @@ def usage_error(
         if not name:
             line = problem["msg"]
         elif problem["type"] in ("extra_forbidden", "invalid_key") and len(problem["loc"]) == 1:
-            line = f"unknown setting {spelling(name)}{origin(name)}"
-            line += hint(name, model.model_fields, spelling)
+            line = f"unknown setting {name!r}{origin(name)}"
+            line += hint(name, model.model_fields, repr)
         elif problem["type"] == "missing":
             line = f"{label(name)} is required: {model.model_fields[name].description}"
         elif problem["type"] == "too_long":
             line = f"{label(name)}: expected at most {problem['ctx']['max_length']}, got "
             line += f"{problem['ctx']['actual_length']}: {abbreviate(given[name])}"
+        elif problem["type"] == "string_too_short":
+            line = f"{label(name)}: expected a text, got an empty one"
+        elif problem["type"] == "string_too_long":
+            line = f"{label(name)}: expected at most {problem['ctx']['max_length']} characters, "
+            line += f"got more: {abbreviate(given[name])}"
         else:
             field = model.model_fields[name]
             line = f"{label(name)}{origin(name)}: expected "

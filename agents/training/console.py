@@ -56,13 +56,14 @@ class Console:
         self.update(step, scalars)
         evaluation = f"{scalars['eval/return_mean']:.1f} +- {scalars['eval/return_std']:.1f}"
         training = self._numbers.get("return", "not reported yet")
-        seconds = (self._total - step) / max(rate, 1e-9)
-        left = f"{seconds:.0f} s left" if step < self._total else "done"
-        line = (
-            f"step {step:,}: evaluation {evaluation}, training episodes {training}, "
-            f"{rate:,.0f} steps/s, {left}"
-        )
-        self._bar.write(line, file=sys.stderr)
+        parts = [f"step {step:,}: evaluation {evaluation}", f"training episodes {training}"]
+        if rate:  # A process that resumes may evaluate before its first step.
+            parts.append(f"{rate:,.0f} steps/s")
+        if step >= self._total:
+            parts.append("done")
+        elif rate:
+            parts.append(f"{(self._total - step) / rate:.0f} s left")
+        self._bar.write(", ".join(parts), file=sys.stderr)
 
     def evaluation(self, step: int, num_episodes: int) -> Callable[[int, int], None]:
         """Starts an evaluation, which is shown while it runs; as lines only if it takes long.

@@ -9,9 +9,9 @@ from gymnasium import spaces
 from agents.distributions.factory import scaled_dimensions
 from agents.graph.algorithm import Algorithm
 from agents.policies.policy import Policy
-from agents.settings.config import Config
+from agents.settings.config import ALGORITHMS, Config
+from agents.settings.entry_points import load_function
 from agents.spaces import leaf_spaces
-from agents.training.find_algorithm import find_algorithm
 from agents.training.unfit_settings import warn_of_unfit_settings
 from agents.types import Space
 
@@ -59,16 +59,13 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
 def _num_evaluations(config: Config, iteration: int) -> int:
     """Iterations that end or cross an interval, and the last one."""
     num_iterations = math.ceil(config.steps / iteration)
-    if config.eval_interval <= iteration:
-        return num_iterations
-    crossed, before = (
-        steps * iteration // config.eval_interval for steps in (num_iterations, num_iterations - 1)
-    )
-    return crossed + (crossed == before)
+    crossed_before_last = (num_iterations - 1) * iteration // config.eval_interval
+    return min(num_iterations, crossed_before_last + 1)
 
 
 def _algorithm_lines(config: Config, *spaces: Space) -> list[str]:
-    algorithm = find_algorithm(config.algorithm)
+    name = ALGORITHMS.get(config.algorithm, config.algorithm)
+    algorithm: object = load_function(name, "algorithm")
     if isinstance(algorithm, type) and issubclass(algorithm, Algorithm):
         return algorithm.describe(config, *spaces)
     return []

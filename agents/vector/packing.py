@@ -11,7 +11,7 @@ from gymnasium.vector import VectorWrapper
 from agents.environments.data_check import DataCheck, DataError, check_reward
 from agents.errors import InvalidDataError
 from agents.own_copy import own_copy
-from agents.spaces import flatten
+from agents.spaces import flatten, leaf_spaces, pack
 from agents.workers.shared_arrays import Layout, Results, aligned_empty
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class PackedSteps(VectorWrapper):
 
     Attributes:
       layout: Offsets and shapes of the batch's arrays in a block.
-      info_names: Keys seen in the infos so far.
+      info_names: Keys seen so far in the infos of resets, and in others without an entry of `info_keys`.
     """
 
     def __init__(self, env: VectorEnv, info_keys: Sequence[str] = ()):
@@ -39,6 +39,23 @@ class PackedSteps(VectorWrapper):
         )
         self.info_names: set[str] = set()
         self._check = DataCheck(env.single_observation_space, env.num_envs)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Info | None = None
+    ) -> tuple[NestedArray, Info]:
+        """Resets environments; the observations [B, ...] have the space's types.
+
+        Raises:
+          InvalidDataError: Observations are of the wrong shape or type.
+        """
+        observ, infos = self.env.reset(seed=seed, options=options)  # type: ignore[arg-type]
+        arrays = [
+            np.empty((self.num_envs, *leaf.shape), leaf.dtype)
+            for leaf in leaf_spaces(self.single_observation_space)
+        ]
+        self._write(arrays, slice(None), observ)
+        self._note_names(infos)
+        return pack(self.single_observation_space, arrays), infos
 
     def step_packed(self, actions: NestedArray) -> np.ndarray:
         """Steps all environments and returns the results as one block, uint8 [size].
@@ -99,7 +116,7 @@ class PackedSteps(VectorWrapper):
         given = np.asarray(values)
         if given.shape != array.shape or given.dtype.kind not in kinds:
             raise InvalidDataError(
-                f"The vector environment's step returned the {name} {given.dtype} {given.shape}, "
+                f"The vector environment returned the {name} {given.dtype} {given.shape}, "
                 f"expected {array.dtype} {array.shape}",
                 traceback_text="",
                 env_index=None,
@@ -129,9 +146,7 @@ class PackedSteps(VectorWrapper):
         done = np.asarray(infos.get("_final_info", np.zeros(self.num_envs, bool)))  # [B]
         for source, rows in ((infos, ~done), (infos.get("final_info", {}), done)):
             if key not in source:
-                self.info_names.update(
-                    name for name in source if not str(name).startswith(("_", "final_"))
-                )
+                self._note_names(source)
                 continue
             rows = rows & source.get(f"_{key}", True)  # [B]
             try:
@@ -140,3 +155,6 @@ class PackedSteps(VectorWrapper):
                 raise TypeError(
                     f"info_keys: '{key}' is {source[key]!r} in the infos, not numbers"
                 ) from None
+
+    def _note_names(self, infos: Info) -> None:
+        self.info_names.update(name for name in infos if not str(name).startswith(("_", "final_")))

@@ -197,6 +197,10 @@ def test_checkpoints_are_found_by_name_and_the_last_one_is_intact(tmp_path):
     with pytest.warns(UserWarning, match="step-1000.npz .*step-900.npz is used instead"):
         assert run.checkpoint("last") == folder / "step-900"
     assert "step-1000.npz is damaged" in refused(run.checkpoint, "1000")
+    write(run.checkpoints, 1000, {"a": np.zeros(3)}, best=True)
+    assert run.checkpoint("1000") == folder / "best" / "step-1000"
+    (folder / "best" / "step-1000.npz").unlink()
+    write(run.checkpoints, 500, {"a": np.zeros(3)}, best=True)
     for step in (800, 900):
         (folder / f"step-{step}.npz").unlink()
     with pytest.warns(UserWarning, match="step-1000.npz .*best/step-500.npz is used instead"):

@@ -196,6 +196,8 @@ def check_refused(attack, setting, function):
 def test_modules_of_a_run_that_is_resumed_are_refused(attack, place):
     run = prepare(attack, place)
     check_refused(attack, "env_wrappers", lambda: next(train(run.load_config(), run)))
+    command = [f"--logdir={run.path.parent}", f"--timestamp={run.timestamp}", "--dry-run"]
+    check_refused(attack, "env_wrappers", lambda: train_script.main(command))
 
 
 @pytest.mark.parametrize("setting", ["env", "network", "algorithm", "policy", "train_wrappers"])
@@ -268,9 +270,11 @@ def test_functions_that_make_no_environments_are_not_called(attack, env, env_kwa
     }
     run = RunDirectory(attack.run)
     run.prepare(load_config("default", env=env, env_kwargs=kwargs, num_envs=1, eval_episodes=1))
-    with pytest.raises(UsageError, match="only the run names this function"):
-        next(train(run.load_config(), run))
-    assert not attack.marker.exists()
+    command = [f"--logdir={attack.logdir}", f"--timestamp={run.timestamp}", "--dry-run"]
+    for start in (lambda: next(train(run.load_config(), run)), lambda: train_script.main(command)):
+        with pytest.raises(UsageError, match="only the run names this function"):
+            start()
+        assert not attack.marker.exists()
 
 
 # What is not refused.

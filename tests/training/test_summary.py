@@ -68,3 +68,16 @@ def test_scaled_actions_are_named():
         lines = summarize(load_config("pendulum", **settings), observ, far)
         assert (f"actions: {far}, scaled from [-1, 1]" in lines) == scaled
     assert f"actions: {BOTH[1]}" in summarize(load_config("pendulum"), *BOTH)
+
+
+def test_an_algorithm_of_ones_own_describes_itself(tmp_path, monkeypatch):
+    (tmp_path / "describing.py").write_text(
+        "from agents.ppo import PPO\n"
+        "class Mine(PPO):\n"
+        "    @classmethod\n"
+        "    def describe(cls, config, *spaces):\n"
+        "        return [f'mine: {config.num_envs} environments, {len(spaces)} spaces']\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    config = load_config("pendulum", algorithm="describing:Mine", num_envs=3, minibatch_size=10)
+    assert "mine: 3 environments, 2 spaces" in summarize(config, *BOTH)

@@ -6,6 +6,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from agents.errors import InvalidDataError
 from agents.vector.autoreset import to_same_step
 from agents.vector.batch_env import BatchEnv
 from agents.vector.packing import PackedSteps
@@ -109,3 +110,29 @@ def test_environments_may_change_their_actions():
         actions = np.ones((3, 2), np.float32)
         packed.step_packed(actions)
         np.testing.assert_array_equal(actions, 1)
+
+
+@pytest.mark.parametrize(
+    ("convert", "error"),
+    [
+        (lambda observ: observ.astype(np.float64), None),
+        (lambda observ: observ[:, :3], r"observation float32 \(2, 3\), expected float32 \(2, 16\)"),
+        (lambda observ: observ.astype(complex), "observation complex"),
+    ],
+)
+def test_first_observations_are_converted_or_refused_as_later_ones(convert, error):
+    class Converting(CountingVectorEnv):
+        def reset(self, **kwargs):
+            observ, infos = super().reset(**kwargs)
+            return convert(observ), {
+                **infos,
+                "action_mask": np.ones((2, 2)),
+                "_action_mask": [1, 1],
+            }
+
+    env = PackedSteps(Converting((3, 2)))
+    with (
+        contextlib.nullcontext() if error is None else pytest.raises(InvalidDataError, match=error)
+    ):
+        observ, _ = env.reset(seed=0)
+        assert observ.dtype == np.float32 and env.info_names == {"action_mask"}
