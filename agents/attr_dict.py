@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Iterator
 from typing import Any
+
+from agents.suggestion import did_you_mean
 
 
 class AttrDict(dict[str, Any]):
@@ -31,12 +32,9 @@ class AttrDict(dict[str, Any]):
     _unlocks = 0
 
     @property
-    def unlocked(self) -> contextlib.AbstractContextManager[AttrDict]:
-        """Context in which attributes can be assigned and deleted; it can be nested."""
-        return self._unlock()
-
     @contextlib.contextmanager
-    def _unlock(self) -> Iterator[AttrDict]:
+    def unlocked(self) -> Iterator[AttrDict]:
+        """Context in which attributes can be assigned and deleted; it can be nested."""
         object.__setattr__(self, "_unlocks", self._unlocks + 1)
         try:
             yield self
@@ -91,10 +89,5 @@ class AttrDict(dict[str, Any]):
 
     def _unknown(self, name: str) -> str:
         names = [key for key in self if isinstance(key, str)]
-        nearest = difflib.get_close_matches(name, names, n=1)
-        hint = (
-            f"did you mean '{nearest[0]}'?"
-            if nearest
-            else f"there are: {', '.join(names) or 'none'}"
-        )
-        return f"'{type(self).__name__}' has no entry '{name}'; {hint}"
+        hint = did_you_mean(name, names) or f"; there are: {', '.join(names) or 'none'}"
+        return f"'{type(self).__name__}' has no entry '{name}'{hint}"

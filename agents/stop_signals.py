@@ -15,7 +15,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 
 from agents.errors import EnvironmentFailure
@@ -179,22 +179,28 @@ def handling(announcement: str) -> Iterator[None]:
     )
     thread.start()
     descriptor = signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
-    handlers = {
-        signum: signal.signal(signum, _handle)
-        for signum in SIGNALS
-        if signal.getsignal(signum) is not signal.SIG_IGN
-    }
     try:
-        yield
+        with handled_by(_handle):
+            yield
     finally:
-        for signum, handler in handlers.items():
-            signal.signal(signum, handler)
         signal.set_wakeup_fd(descriptor)
         wakeup.close()
         thread.join(1)
         received.close()
         os.close(stderr)
         requested, _is_handling, _is_taken = 0, False, False
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Context in which a handler gets the signals that this process was not started to ignore."""
+    handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
+    before = {signum: signal.signal(signum, handler) for signum in handled}
+    try:
+        yield
+    finally:
+        for signum, former in before.items():
+            signal.signal(signum, former)
 
 
 def _receive(received: socket.socket, stderr: int, announcement: str) -> None:

@@ -34,9 +34,8 @@ class WatchedExchange:
     """
 
     def __init__(self, exchange: SharedExchange):
-        """Wraps an exchange; `broadcast` is not measured, as no iteration needs it."""
+        """Wraps an exchange."""
         self._exchange = exchange
-        self.broadcast = exchange.broadcast
         self.clear()
 
     def clear(self) -> None:

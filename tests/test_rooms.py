@@ -17,7 +17,6 @@ ALSO_WITHOUT_TENSORFLOW = [
     "agents.distributed.launcher",
     "agents.distributed.ray_cluster",
     "agents.graph.backend",
-    "agents.graph.backend_check",
 ]
 TABLES = {
     "agents",

@@ -11,7 +11,7 @@ import itertools
 import json
 import re
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -138,20 +138,6 @@ class CollectiveReducer(TeamReducer):
         self._stop_key = next(self._keys)
         with self._raising_lost():
             self._check_settings(config)
-
-    def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
-        """See `Reducer`."""
-        arrays = {name: variable.numpy() for name, variable in variables.items()}
-        own = b"".join(array.tobytes() for array in arrays.values())
-        data = np.frombuffer(own + bytes(-len(own) % 4), np.int32)
-        with self._raising_lost():  # The others add zeros.
-            total = self._reduce(tf.constant(data if self.rank == 0 else np.zeros_like(data)))
-        received, start = total.numpy().tobytes(), 0
-        for name, array in arrays.items():
-            part = received[start : start + array.nbytes]
-            variables[name].assign(np.frombuffer(part, array.dtype).reshape(array.shape))
-            start += array.nbytes
-        self._is_training = True
 
     def leave(self, error: BaseException | None) -> None:
         """See `TeamReducer`; a failure raises in the next reductions of the others."""

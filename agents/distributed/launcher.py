@@ -10,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, Protocol
 
 from agents.distributed.cluster import Cluster
@@ -24,7 +23,7 @@ from agents.errors import (
     UsageError,
     describe_exit,
 )
-from agents.stop_signals import SIGNALS, is_echo
+from agents.stop_signals import handled_by, is_echo
 from agents.workers.channel import ORDERED_WRITES
 from agents.workers.heartbeat import HeartbeatMonitor
 from agents.workers.reaper import KILL, LAST_SECONDS, held_interrupts
@@ -294,18 +293,6 @@ class _Signals:
         if self._chief:
             with suppress(ProcessLookupError):
                 self._chief.send_signal(signum)
-
-
-@contextmanager
-def handled_by(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Context in which a handler gets the signals that this process was not started to ignore."""
-    handled = [signum for signum in SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
-    before = {signum: signal.signal(signum, handler) for signum in handled}
-    try:
-        yield
-    finally:
-        for signum, former in before.items():
-            signal.signal(signum, former)
 
 
 def _wait(

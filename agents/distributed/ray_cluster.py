@@ -24,9 +24,9 @@ from ray.exceptions import ActorUnavailableError, ActorUnschedulableError, RayEr
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from agents.distributed.cluster import Address, Cluster, check_trusted
-from agents.distributed.launcher import LearnerProcess, LocalProcess, handled_by
+from agents.distributed.launcher import LearnerProcess, LocalProcess
 from agents.errors import UsageError, clip
-from agents.stop_signals import StopRequested
+from agents.stop_signals import StopRequested, handled_by
 
 # Seconds for Ray to place learners again after one was lost, of which it may need most to notice
 # that a node is dead, and to end actors that were killed.

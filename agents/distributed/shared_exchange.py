@@ -100,14 +100,6 @@ class SharedExchange:
             gathered[:, part] = self._swap(data[part])
         return gathered
 
-    def broadcast(self, data: np.ndarray) -> np.ndarray:
-        """Returns the chief's bytes, uint8 [size]; others give as many."""
-        received = np.empty_like(data)
-        for start in range(0, data.size, SLOT_BYTES):
-            part = slice(start, start + SLOT_BYTES)
-            received[part] = self._swap(data[part])[0]
-        return received
-
     def _swap(self, data: np.ndarray) -> np.ndarray:
         """Writes bytes, uint8 [size]; returns those of all [learners, size] until the next turn."""
         slots = self._slots[self._turn % 2, :, : data.size]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import tensorflow as tf
@@ -31,14 +31,6 @@ class SharedReducer(TeamReducer):
         with tf.device("CPU:0"):
             self._turn = tf.Variable(0, trainable=False)
         self._calls: list[PythonCall] = []  # They have to live as long as the graphs.
-
-    def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
-        """See `Reducer`."""
-        for variable in variables.values():
-            array = variable.numpy()
-            received = self.exchange.broadcast(array.reshape(-1).view(np.uint8))
-            variable.assign(received.view(array.dtype).reshape(array.shape))
-        self._is_training = True
 
     def _sum(self, flat: tf.Tensor) -> tf.Tensor:
         return self._call(self.exchange.sum, flat, flat.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 import tensorflow as tf
@@ -53,6 +53,16 @@ class TeamReducer(Reducer, abc.ABC):
         ]
         gathered: Structure = tf.nest.pack_sequence_as(tensors, joined)
         return gathered
+
+    def copy_from_chief(self, variables: Mapping[str, tf.Variable]) -> None:
+        """See `Reducer`."""
+        with self._raising_lost():
+            gathered = self.gather(
+                {name: tf.expand_dims(variable, 0) for name, variable in variables.items()}
+            )
+        for name, variable in variables.items():
+            variable.assign(gathered[name][0])
+        self._is_training = True
 
     @contextlib.contextmanager
     def raising(self) -> Iterator[None]:

@@ -12,5 +12,4 @@ in_graph_tensor_env   environments written in TensorFlow
 tensor_env            interface of these: acrobot, cartpole, mountain_car_continuous, pendulum
 tensor_registration   their registry, by id
 backend               where environments run: process, hybrid, inline, tf, envpool
-backend_check         checks of an experiment's environment, in this process and in a worker
 """

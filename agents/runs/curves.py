@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 
 from agents.errors import printable
-from agents.regular_files import write_atomically
 from agents.runs.comparison import Axis, Group
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
@@ -96,18 +95,6 @@ def plot(run: RunDirectory | str | Path) -> InlineFigure:
     run = RunDirectory.of(run)
     title = f"{run.load_config().env} ({run.path.resolve().name})"
     return plot_curves(read_metrics(run.metrics_file), title)
-
-
-def draw_curves(
-    rows: Sequence[Mapping[str, float]], path: Path, title: str, marked_step: int | None = None
-) -> None:
-    """Writes the figure of `plot_curves` to an image, whose suffix selects the format.
-
-    Raises:
-      OSError: The image can't be written.
-    """
-    figure = plot_curves(rows, title, marked_step)
-    write_atomically(path, figure.image(path.suffix, dpi=120))
 
 
 def plot_curves(

@@ -1,7 +1,6 @@
 """TensorBoard event files: scalars, histograms, images and text by environment step.
 
-An event file is a sequence of TFRecords, each an `Event` protocol buffer. TensorBoard's class of
-these is private: `load_event_class` falls back to TensorFlow's public one. Files are written, read
+An event file is a sequence of TFRecords, each an `Event` protocol buffer. Files are written, read
 and cut here, so that full disks and damage stop nothing.
 """
 
@@ -25,7 +24,7 @@ from agents.runs.append_file import AppendFile, cut
 from agents.types import PlainData
 
 if TYPE_CHECKING:
-    from tensorboard.compat.proto.event_pb2 import Event
+    pass
 
 MAX_RECORD_BYTES = 2**26  # Events have tens of kilobytes.
 BUCKETS = 30  # The default of `tf.summary.histogram`.
@@ -40,7 +39,9 @@ class EventFile:
         """Creates the file in `folder`, which is created, but none above it, if it is missing."""
         with contextlib.suppress(OSError):  # A file that can't be opened issues a warning.
             folder.mkdir(exist_ok=True)
-        self._make_event = load_event_class()
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._make_event = Event
         process = (
             f"{socket.gethostname()}.{os.getpid()}.{next(_FILE_NUMBERS):03}"  # In order of names.
         )
@@ -110,13 +111,14 @@ def remove_events_after(folder: Path, step: int) -> int:
       The last step that is left, 0 if there is none.
     """
     from google.protobuf.message import DecodeError
+    from tensorboard.compat.proto.event_pb2 import Event
 
-    make_event, last = load_event_class(), 0
+    last = 0
     for path in sorted(folder.glob("events.out.tfevents.*")):
         size = 0
         for record in read_records(path):
             try:
-                event_step = make_event.FromString(record).step
+                event_step = Event.FromString(record).step
             except DecodeError:
                 break
             if event_step > step:
@@ -140,19 +142,6 @@ def read_records(path: Path) -> Iterator[bytes]:
             if file.read(4) != struct.pack("<I", masked_crc32c(record)):
                 return
             yield record
-
-
-def load_event_class() -> type[Event]:
-    """Imports TensorBoard's class of events, or TensorFlow's where TensorBoard has moved its own."""
-    try:
-        from tensorboard.compat.proto.event_pb2 import Event as TensorBoardEvent
-    except ImportError:
-        import tensorflow as tf
-
-        event_class: type[Event] = tf.compat.v1.Event
-    else:
-        event_class = TensorBoardEvent
-    return event_class
 
 
 # By NumPy's characters for float32, float64 and objects; see tensorflow/core/framework/types.proto.

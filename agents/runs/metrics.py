@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,28 +19,13 @@ from agents.types import PlainData
 
 if TYPE_CHECKING:
     from agents.runs.run_directory import RunDirectory
+    from agents.runs.wandb_tracker import WandbTracker
     from agents.vector.restarts import Restart
 
 
 # Tags in the events of evaluation, where they differ from those in metrics.jsonl: TensorBoard draws
 # the values of all folders that have one tag in one chart.
 _EVENT_TAGS = {"eval/return_mean": "episode/return", "eval/length_mean": "episode/length"}
-
-
-class Tracker(Protocol):
-    """An experiment tracker. Steps are environment steps; none of its methods may raise."""
-
-    def config(self, settings: Mapping[str, object]) -> None:
-        """Receives the settings."""
-
-    def scalars(self, step: int, scalars: Mapping[str, float]) -> None:
-        """Receives scalars by tag, including NaN and infinities."""
-
-    def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Receives arrays of any shape by tag."""
-
-    def video(self, step: int, tag: str, path: Path) -> None:
-        """Receives a video file."""
 
 
 class Metrics:
@@ -53,7 +38,7 @@ class Metrics:
         self,
         run: RunDirectory,
         step: int,
-        trackers: Sequence[Tracker] = (),
+        tracker: WandbTracker | None = None,
         logged: int = 0,
         evaluated: int = 0,
     ):
@@ -65,11 +50,11 @@ class Metrics:
         Args:
           run: The run.
           step: The step that training continues from.
-          trackers: Further receivers of the metrics.
+          tracker: Another receiver of the metrics.
           logged: Step that metrics and events of training reach unless some were lost.
           evaluated: Step that events of evaluation reach unless some were lost.
         """
-        self._trackers = trackers
+        self._tracker = tracker
         is_complete = remove_lines_after(run.metrics_file, step)
         steps = [row["step"] for row in read_metrics(run.metrics_file)]
         _warn_of_loss(run.metrics_file, int(max(steps, default=0)), logged)
@@ -101,8 +86,8 @@ class Metrics:
             }
             if chosen:
                 file.scalars(step, chosen, now)
-        for tracker in self._trackers:
-            tracker.scalars(step, values)
+        if self._tracker:
+            self._tracker.scalars(step, values)
 
     def restarts(self, step: int, restarts: Sequence[Restart]) -> None:
         """Writes restarts of environments as lines of restarts.jsonl, with their causes."""
@@ -125,17 +110,17 @@ class Metrics:
     def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Writes a histogram of all finite elements of each array, by tag, as an event."""
         self._train.histograms(step, arrays)
-        for tracker in self._trackers:
-            tracker.histograms(step, arrays)
+        if self._tracker:
+            self._tracker.histograms(step, arrays)
 
     def image(self, step: int, tag: str, png: bytes) -> None:
         """Writes a PNG image of evaluation for TensorBoard's images page."""
         self._eval.image(step, tag, png)
 
     def video(self, step: int, tag: str, path: Path) -> None:
-        """Gives trackers a video of the run's folder."""
-        for tracker in self._trackers:
-            tracker.video(step, tag, path)
+        """Gives the tracker a video of the run's folder."""
+        if self._tracker:
+            self._tracker.video(step, tag, path)
 
     def config(self, settings: Mapping[str, PlainData], command: str = "") -> None:
         """Writes the configuration for TensorBoard's text page and its HParams page.
@@ -149,8 +134,8 @@ class Metrics:
         if command:
             self._train.text(0, "command", f"```\n{command}\n```")
         write_hyperparameters(self._folder, settings)
-        for tracker in self._trackers:
-            tracker.config(settings)
+        if self._tracker:
+            self._tracker.config(settings)
 
     def graph(self, graph_def: bytes) -> None:
         """Writes a graph for TensorBoard's graph page, as an encoded `GraphDef`."""

@@ -67,7 +67,7 @@ def wandb_tracker(run: RunDirectory, folder: Path | None = None) -> Iterator[Wan
 
 
 class WandbTracker:
-    """Sends metrics to a run of wandb; see `Tracker`.
+    """Sends metrics to a run of wandb. Steps are environment steps; none of its methods raises.
 
     After the first failure it issues a warning and sends nothing more: training is not affected.
     """

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from agents import stop_signals
-from agents.environments.inspection import describe, describe_findings
-from agents.graph.backend import make_backend
-from agents.graph.backend_check import check_in_worker, inspect
+from agents.environments.inspection import (
+    Finding,
+    Inspection,
+    describe,
+    describe_findings,
+    inspect_env,
+)
+from agents.environments.registration import make_env
+from agents.errors import EnvironmentFailure, first_line
+from agents.graph.backend import EnvBackend, make_backend
+from agents.own_copy import own_copy
 from agents.settings.config import Config
 from agents.settings.config_file import load_config
+from agents.settings.entry_points import call
 from agents.settings.parser import parse_command
 from agents.settings.reports import run, say
+from agents.types import Env
+
+if TYPE_CHECKING:
+    from gymnasium.envs.registration import EnvSpec
 
 EXAMPLES = """\
 examples:
@@ -64,15 +78,51 @@ def main(arguments: list[str]) -> None:
     [env] = options.environment
     config = load_config("default", **{**settings, "env": env, "env_backend": "process"})
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
-        make_backend(config).check()
+        backend = make_backend(config)
+        spec = backend.check()
         say(f"Checking {env} with {options.random_steps:,} random steps", file=sys.stderr)
-        inspection = inspect(config, options.random_steps)
+        inspection = inspect(config, spec, options.random_steps)
         findings = list(inspection.findings)
         if not any(finding.is_error for finding in findings):  # The worker would report them again.
-            findings += check_in_worker(config)
+            findings += _check_in_worker(backend, spec, config.seed)
     say(*describe(config.env, inspection), *describe_findings(findings))
     if any(finding.is_error for finding in findings):
         raise SystemExit(1)
+
+
+def inspect(config: Config, spec: EnvSpec, num_steps: int) -> Inspection:
+    """Inspects the environment of an experiment in this process.
+
+    Raises:
+      UsageError: The environment can't be made, or raises.
+      UnsupportedSpaceError: There is no network or policy for a space.
+    """
+
+    def make() -> Env:
+        return make_env(
+            spec,
+            own_copy(config.env_kwargs),
+            config.max_episode_steps,
+            config.action_repeat,
+            config.env_wrappers,
+            config.action_mask,
+            reset_options=config.reset_options,
+        )
+
+    settings = num_steps, config.seed, config.reset_options, config.action_mask
+    inspection: Inspection = call(inspect_env, f"env '{config.env}'", make, *settings)
+    return inspection
+
+
+def _check_in_worker(backend: EnvBackend, spec: EnvSpec, seed: int) -> list[Finding]:
+    """Checks that a worker process can make and reset the environment."""
+    try:
+        with contextlib.closing(backend.make(spec, num_envs=1)) as envs:
+            envs.reset(seed=seed)
+    except EnvironmentFailure as error:
+        advice = "import everything that the environment needs in its module, or use --env-backend=inline"
+        return [Finding(True, f"in a worker process: {first_line(error)}", advice)]
+    return []
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ def _training(
         copy_initial_weights(config, run)
         if not run.config_file.exists():
             run.prepare(config)
-        trackers = [stack.enter_context(wandb_tracker(run, tracking))] if track else []
+        tracker = stack.enter_context(wandb_tracker(run, tracking)) if track else None
         with stop_signals.interruptible():
             start_tensorflow(config.threads, device_of(config))
             from agents.training.training_loop import training_loop
@@ -275,7 +275,7 @@ def _training(
 
         envs = train_envs, eval_envs
         several = [reducer] if reducer else []
-        yield from training_loop(config, run, *envs, command, trackers, on_start, *several)
+        yield from training_loop(config, run, *envs, command, tracker, on_start, *several)
 
 
 def main(arguments: list[str]) -> None:

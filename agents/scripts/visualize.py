@@ -150,7 +150,7 @@ def visualize(
     from agents.deployment.recording import Source, record_film
     from agents.environments.rendering import RenderingError
     from agents.environments.video import RecordEpisode
-    from agents.runs.curves import draw_curves
+    from agents.runs.curves import plot_curves
 
     env_kwargs = env_kwargs or {}
     _check_options(episodes, seed, videos, film or bool(camera), env_kwargs)
@@ -208,7 +208,8 @@ def visualize(
     report = _report(source, step, checkpoint, seeds, scores, paths)
     write_atomically(outdir / "scores.json", (json.dumps(report, indent=2) + "\n").encode())
     title = f"{config.env} ({run.path.name})"
-    draw_curves(read_metrics(run.metrics_file), outdir / "curves.png", title, marked_step=step)
+    figure = plot_curves(read_metrics(run.metrics_file), title, marked_step=step)
+    write_atomically(outdir / "curves.png", figure.image(dpi=120))
     return report
 
 

@@ -7,7 +7,8 @@ import functools
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from agents import stop_signals
 from agents.deployment.policy_function import graph_of
@@ -19,8 +20,8 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
 from agents.regular_files import write_atomically
 from agents.runs.checkpoint import Checkpoints
-from agents.runs.checkpoint_files import find_files, newest_intact
-from agents.runs.metrics import Metrics, Tracker
+from agents.runs.checkpoint_files import find_files
+from agents.runs.metrics import Metrics
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
 from agents.settings.reports import say, version
@@ -32,6 +33,9 @@ from agents.training.training_recorder import TrainingRecorder
 from agents.training.unfit_settings import warn_of_unfit_settings
 from agents.types import VectorEnv
 
+if TYPE_CHECKING:
+    from agents.runs.wandb_tracker import WandbTracker
+
 
 def training_loop(
     config: Config,
@@ -39,7 +43,7 @@ def training_loop(
     train_envs: VectorEnv | InGraphEnv,
     eval_envs: VectorEnv | InGraphEnv,
     command: str = "",
-    trackers: Sequence[Tracker] = (),
+    tracker: WandbTracker | None = None,
     on_start: Callable[[], None] = lambda: None,
     reducer: Reducer = SINGLE_LEARNER,
 ) -> Iterator[EvaluationScore]:
@@ -56,7 +60,7 @@ def training_loop(
       train_envs: Environments to learn from; of several learners, the chief's part.
       eval_envs: Environments to evaluate in, one per episode.
       command: The command that trains, to record in the run.
-      trackers: Further receivers of the metrics.
+      tracker: Another receiver of the metrics.
       on_start: Called once training can begin, after all that a UsageError may refuse.
       reducer: Combines this learner, the chief, with the others; see `follow`.
 
@@ -96,7 +100,7 @@ def training_loop(
     make_policy = functools.cache(lambda: TrainedPolicy(learner.policy, learner.spaces[1], config))
     recorder = TrainingRecorder(config, run, eval_envs, learner.step)
     with (
-        contextlib.closing(Metrics(run, learner.step, trackers, logged, evaluated)) as metrics,
+        contextlib.closing(Metrics(run, learner.step, tracker, logged, evaluated)) as metrics,
         contextlib.closing(Console(config.steps, learner.step)) as console,
         contextlib.ExitStack() as stack,
         FinalCheckpoint(learner, checkpoints, learner.step if resumes else None) as final,
@@ -145,12 +149,9 @@ def training_loop(
 
 def _check_size(config: Config, run: RunDirectory, envs: VectorEnv | InGraphEnv) -> None:
     """Refuses settings of a network that is larger than the checkpoint to resume from."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
-        found = newest_intact(run.checkpoints)
-    if found and ":" not in config.algorithm:
-        size = found[0].path.stat().st_size
-        check_size(*single_spaces(envs), config, size, with_critics=True)
+    sizes = [file.path.stat().st_size for file in find_files(run.checkpoints)]
+    if sizes and ":" not in config.algorithm:
+        check_size(*single_spaces(envs), config, max(sizes), with_critics=True)
 
 
 def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Checkpoints) -> bool:

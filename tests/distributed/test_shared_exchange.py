@@ -20,7 +20,7 @@ CALLS = strategies.one_of(
     strategies.tuples(
         strategies.just("sum"), SIZES, strategies.sampled_from(["float32", "float64"])
     ),
-    strategies.tuples(strategies.sampled_from(["gather", "broadcast"]), SIZES),
+    strategies.tuples(strategies.just("gather"), SIZES),
 )
 
 
@@ -91,7 +91,7 @@ def check_calls(num_learners, calls, seed):
             assert np.all(np.abs(first - oracle) <= 4 * np.finfo(call[2]).eps * magnitude)
             assert first.dtype == call[2]
         else:
-            np.testing.assert_array_equal(first, np.stack(own) if call[0] == "gather" else own[0])
+            np.testing.assert_array_equal(first, np.stack(own))
         for rank in range(num_learners):
             assert received[rank][index].tobytes() == first.tobytes()
             assert given[rank][index].tobytes() == before[rank][index].tobytes()
@@ -113,8 +113,8 @@ def test_all_learners_receive_the_same(num_learners, calls, seed):
 
 def test_long_sequences_of_calls_and_arrays_of_several_slots(monkeypatch):
     rng = np.random.default_rng(0)
-    kinds = [("sum", 30, "float32"), ("gather", 7), ("broadcast", 30), ("sum", 0, "float64")]
-    check_calls(3, [kinds[index] for index in rng.integers(0, 4, 300)], seed=0)
+    kinds = [("sum", 30, "float32"), ("gather", 7), ("sum", 0, "float64")]
+    check_calls(3, [kinds[index] for index in rng.integers(0, 3, 300)], seed=0)
     monkeypatch.setattr(shared_exchange, "SLOT_BYTES", 1 << 22)
     check_calls(3, [("sum", 1_500_001, "float32"), ("gather", 5_000_001)], seed=0)
 
@@ -126,7 +126,7 @@ def test_received_arrays_belong_to_the_learner():
         received = []
         for number in range(4):
             data = np.full(8, number, np.uint8)
-            for call in (exchange.gather, exchange.broadcast, exchange.sum):
+            for call in (exchange.gather, exchange.sum):
                 array = call(data.astype(np.float32) if call == exchange.sum else data)
                 received.append(int(array.max()))
                 array[...] = 255
@@ -134,7 +134,7 @@ def test_received_arrays_belong_to_the_learner():
 
     made, _ = exchanges(2)
     both = together(*(functools.partial(learn, one) for one in made))
-    assert both == [[n for number in range(4) for n in (number, number, 2 * number)]] * 2
+    assert both == [[n for number in range(4) for n in (number, 2 * number)]] * 2
 
 
 def test_quick_learners_wait_for_slow_ones():
@@ -152,7 +152,7 @@ def test_quick_learners_wait_for_slow_ones():
     assert both == [[16 * number for number in range(6)]] * 2
 
 
-@pytest.mark.parametrize("call", ["sum", "gather", "broadcast"])
+@pytest.mark.parametrize("call", ["sum", "gather"])
 def test_waiting_ends_when_a_learner_has_ended(call):
     made, ended = exchanges(3)
     ended.note(2)

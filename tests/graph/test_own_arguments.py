@@ -20,7 +20,7 @@ from agents.environments.wrappers import (
 )
 from agents.errors import EnvironmentRaisedError, UsageError
 from agents.graph.backend import make_backend
-from agents.graph.backend_check import inspect
+from agents.scripts.check import inspect
 from agents.settings.config_file import config_text, load_config
 from agents.vector.batch_env import BatchEnv
 from agents.vector.process_batch import make_batch_env
@@ -197,7 +197,7 @@ def test_wrappers_hand_on_copies():
 def test_an_inspection_changes_no_arguments():
     config = load_config("default", env=Taking, env_kwargs=KWARGS, reset_options=OPTIONS)
     before = config_text(config)
-    inspection = inspect(config, 30)
+    inspection = inspect(config, make_backend(config).check(), 30)
     assert [scale.largest.tolist() for scale in inspection.steps.scales] == [[5, 1, 3, 2]]
     assert not any("same seed" in finding.problem for finding in inspection.findings)
     assert config_text(config) == before

@@ -6,7 +6,7 @@ import pytest
 
 import agents
 from agents.runs.comparison import compare_runs, read_scores
-from agents.runs.curves import COLORS, draw_curves, plot_comparison
+from agents.runs.curves import COLORS, plot_comparison, plot_curves
 from agents.runs.run_directory import RunDirectory
 from tests.runs.synthetic_runs import learning_rows, training_rows, write_run
 
@@ -29,13 +29,11 @@ check()
 """
 
 
-def test_draws_the_tags_that_occur(tmp_path):
+def test_draws_the_tags_that_occur():
     rows = [{"step": 1, "episode/return": 2.0}, {"step": 2, "losses/value": float("nan")}]
     for num_rows in range(3):
-        draw_curves(rows[:num_rows], tmp_path / f"{num_rows}.png", "title")
-        assert (tmp_path / f"{num_rows}.png").read_bytes().startswith(b"\x89PNG")
-    draw_curves(rows, tmp_path / "curves.svg", "title")
-    assert "<svg" in (tmp_path / "curves.svg").read_text()
+        assert plot_curves(rows[:num_rows], "title").image().startswith(b"\x89PNG")
+    assert b"<svg" in plot_curves(rows, "title").image(".svg")
 
 
 @pytest.mark.parametrize("kind", [str, RunDirectory, lambda path: path])

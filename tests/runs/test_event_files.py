@@ -1,5 +1,4 @@
 import io
-import sys
 import time
 
 import numpy as np
@@ -10,13 +9,10 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agents.runs.event_files import (
     EventFile,
     _frame,
-    load_event_class,
     read_records,
     remove_events_after,
 )
 from tests.runs.shown_events import events, steps_of
-
-PRIVATE_MODULE = "tensorboard.compat.proto.event_pb2"
 
 
 @pytest.fixture
@@ -44,23 +40,6 @@ def records(folder):
     """The records of the only event file, without the one that states the format."""
     [path] = folder.iterdir()
     return list(read_records(path))[1:]
-
-
-def test_both_libraries_write_the_same_records(tmp_path, monkeypatch):
-    written = {}
-    for name in ("tensorboard", "tensorflow"):
-        if name == "tensorflow":
-            monkeypatch.setitem(sys.modules, PRIVATE_MODULE, None)
-        assert load_event_class().__module__.partition(".")[0] == name
-        monkeypatch.setattr(time, "time", lambda: 1.7e9)
-        file = EventFile(tmp_path / name)
-        write(file, [100, 200, 300])
-        file.close()
-        remove_events_after(tmp_path / name, 200)
-        monkeypatch.undo()
-        written[name] = records(tmp_path / name)
-    assert len(written["tensorflow"]) == 6
-    assert written["tensorflow"] == written["tensorboard"]
 
 
 def test_tensorboard_shows_events_of_a_process_that_was_killed(open_file, tmp_path):

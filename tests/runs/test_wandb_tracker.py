@@ -34,7 +34,7 @@ def core():
 WRITE = """
 with wandb_tracker(run) as tracker:
     core()
-    metrics = Metrics(run, 0, [tracker])
+    metrics = Metrics(run, 0, tracker)
     metrics.config({"seed": 7, "layers": (64, 64)})
     metrics.scalars(100, {"losses/policy": 0.5, "episode/return": float("nan")})
     metrics.scalars(100, {"eval/return_mean": -150.0})
@@ -46,7 +46,7 @@ import time
 with wandb_tracker(run) as tracker:
     os.kill(core(), signal.SIGKILL)
     time.sleep(1)
-    metrics = Metrics(run, 0, [tracker])
+    metrics = Metrics(run, 0, tracker)
     for step in range(5):
         metrics.scalars(step, {"losses/policy": 0.5})
         time.sleep(0.2)
