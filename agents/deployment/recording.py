@@ -24,7 +24,7 @@ from agents.errors import EnvironmentRaisedError, UsageError
 from agents.graph.backend import EnvBackend, IndexedWrapper, make_backend
 from agents.runs.checkpoint_files import DamagedError, find_files, read, spread
 from agents.runs.run_directory import RunDirectory
-from agents.settings.config import Config
+from agents.settings.config import PYTHON_BACKENDS, Config
 from agents.spaces import leaf_spaces
 from agents.tensorflow_setup import start_tensorflow
 from agents.types import Env, PlainData, Space
@@ -93,7 +93,7 @@ class Source:
             try:
                 spec = backend.check()
             except UsageError as error:
-                if make_backend(self.config).takes_wrappers:
+                if self.config.env_backend in PYTHON_BACKENDS:
                     raise
                 raise RenderingError(
                     f"{error}\na run with env_backend '{self.config.env_backend}' is rendered in "

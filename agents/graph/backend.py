@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
 from agents.own_copy import own_copy
-from agents.settings.config import BOUNDED_ACTIONS, Config, device_of
+from agents.settings.config import BOUNDED_ACTIONS, PYTHON_BACKENDS, Config, device_of
 from agents.settings.entry_points import import_module, load_function
 from agents.settings.env_function import EnvFunction
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
@@ -30,15 +30,7 @@ IndexedWrapper = Callable[[int, Env], Env]
 
 
 class EnvBackend(abc.ABC):
-    """Finds and creates the environments of an experiment.
-
-    Attributes:
-      takes_wrappers: Whether its environments take Gymnasium's wrappers.
-      same_episodes: Whether seeds start the same episodes as in Gymnasium's environments.
-    """
-
-    takes_wrappers = True
-    same_episodes = True
+    """Finds and creates the environments of an experiment."""
 
     def __init__(self, config: Config):
         """Serves the experiment `config`."""
@@ -56,16 +48,17 @@ class EnvBackend(abc.ABC):
           UsageError: The module, the environment, a package that it needs or a wrapper is missing,
             or the backend does not support a setting. The message has at most three lines.
         """
+        takes_wrappers = self._config.env_backend in PYTHON_BACKENDS
         for setting in ("env_wrappers", "train_wrappers"):
             names = getattr(self._config, setting)
-            if names and not self.takes_wrappers:
+            if names and not takes_wrappers:
                 raise UsageError(
                     f"{setting}: environments with env_backend '{self._config.env_backend}' take "
                     "no wrappers\nremove them, or use env_backend process"
                 )
             for name in names:
                 load_function(name, setting)
-        if isinstance(self._config.env, EnvFunction) and not self.takes_wrappers:
+        if isinstance(self._config.env, EnvFunction) and not takes_wrappers:
             raise UsageError(
                 f"env: a function makes Gymnasium's environments, got {self._config.env} with "
                 f"env_backend '{self._config.env_backend}'\nuse env_backend process, hybrid or inline"
@@ -95,12 +88,7 @@ class EnvBackend(abc.ABC):
           EnvironmentFailure: An environment could not be created.
           UnsupportedSpaceError: There is no network or action distribution for a space.
           UsageError: The environment does not take the arguments.
-          ValueError: The backend takes no wrappers.
         """
-        if wrap and not self.takes_wrappers:
-            raise ValueError(
-                f"Environments with env_backend '{self._config.env_backend}' take no wrappers."
-            )
         all_kwargs = own_copy({**self._config.env_kwargs, **(env_kwargs or {})})
         return self._make(
             spec, num_envs, all_kwargs, wrap=wrap, info_keys=info_keys, training=training
@@ -228,9 +216,6 @@ class GymnasiumBackend(EnvBackend):
 class TensorFlowBackend(EnvBackend):
     """Environments in TensorFlow: the whole training iteration is one XLA program."""
 
-    takes_wrappers = False
-    same_episodes = False
-
     def _find_spec(self) -> EnvSpec:
         from agents.graph.tensor_registration import find_spec
 
@@ -262,9 +247,6 @@ class TensorFlowBackend(EnvBackend):
 
 class EnvPoolBackend(EnvBackend):
     """EnvPool's own environments, in C++ threads."""
-
-    takes_wrappers = False
-    same_episodes = False
 
     def _find_spec(self) -> EnvSpec:
         from gymnasium.envs.registration import EnvSpec

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
+from gymnasium.spaces.utils import flatdim
 
 from agents.errors import UnsupportedSpaceError
 from agents.spaces import Leaf, exceeds_float32, flatten, leaf_spaces, pack
@@ -135,7 +136,11 @@ class Inputs:
 
     def numbers(self, observ: NestedTensor) -> tf.Tensor | None:
         """All numbers of observations, also those of the critic only, [..., O + C]; None without any."""
-        return all_vectors(self.convert(observ, critic=True))
+        inputs = self.convert(observ, critic=True)
+        vectors = [inputs[name] for name in ("vector", f"{CRITIC}vector") if name in inputs]
+        if len(vectors) < 2:
+            return vectors[0] if vectors else None
+        return tf.concat([tf.cast(vector, tf.float64) for vector in vectors], axis=-1)
 
     def join(self, inputs: NetworkInputs) -> NetworkInputs:
         """Joins the policy's inputs with those of the critic only, so that torsos see usual names.
@@ -180,14 +185,6 @@ class Inputs:
         self.value_parts = {**self.parts, **tf.nest.map_structure(move, self._critic.parts)}
 
 
-def all_vectors(inputs: NetworkInputs) -> tf.Tensor | None:
-    """The vectors of policy and critic as one [..., O + C]; None without any."""
-    vectors = [inputs[name] for name in ("vector", f"{CRITIC}vector") if name in inputs]
-    if len(vectors) < 2:
-        return vectors[0] if vectors else None
-    return tf.concat([tf.cast(vector, tf.float64) for vector in vectors], axis=-1)
-
-
 class _Group:
     """The vector and the images of a space."""
 
@@ -202,7 +199,7 @@ class _Group:
                 images[name] = _image_shape(leaf.shape)
                 self._parts.append(Part(name, 0, images[name]))
                 continue
-            numbers = _vector_size(leaf)
+            numbers = flatdim(leaf)
             is_array = isinstance(leaf, spaces.Box | spaces.MultiBinary) and leaf.shape
             self._parts.append(Part("vector", size, leaf.shape if is_array else (numbers,)))
             size += numbers
@@ -267,14 +264,6 @@ def _to_image(space: Leaf, value: tf.Tensor) -> tf.Tensor:
         return value
     row = len(value.shape) - 3
     return tf.transpose(value, [*range(row), row + 1, row + 2, row])
-
-
-def _vector_size(space: Leaf) -> int:
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return int(np.sum(space.nvec))
-    return int(np.prod(space.shape))
 
 
 def _to_vector(space: Leaf, value: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

@@ -101,11 +101,10 @@ class PPO(Algorithm):
         self._correlated_noise = CorrelatedNoise(config.noise_correlation, noise[0])
         observ = tf.nest.map_structure(tf.zeros_like, batch_env.observ)
         sample, _, _ = self.policy.act(observ, deterministic=True)
-        self._samples = tf.nest.map_structure(
-            lambda leaf: tf.Variable(
-                tf.zeros([config.rollout_length, *leaf.shape], leaf.dtype), trainable=False
-            ),
-            sample,
+        self._samples = _variables(
+            tf.nest.map_structure(
+                lambda leaf: tf.zeros([config.rollout_length, *leaf.shape], leaf.dtype), sample
+            )
         )
         # The policy's recurrent state [B, U], now and before the rollout; and that of all learners.
         zero_states = self.policy.zero_states(batch_env.num_envs)

@@ -21,6 +21,7 @@ from agents.learning.schedules import Schedule
 from agents.policies.averaged_policy import AveragedPolicy
 from agents.policies.inputs import NetworkInputs
 from agents.policies.policy import Policy
+from agents.policies.sequences import flatten_time
 from agents.sac import losses
 from agents.sac.critics import Critics
 from agents.seeds import Seeds
@@ -326,13 +327,7 @@ class SAC(Algorithm):
         )
         if self._config.normalize_observ:
             inputs = self.policy.inputs.convert(rollout.observ, critic=True)
-            num_steps = math.prod(rollout.reward.shape)
-            self.policy.update_normalizers(
-                {
-                    name: tf.reshape(value, [num_steps, *value.shape[2:]])
-                    for name, value in inputs.items()
-                }
-            )
+            self.policy.update_normalizers(flatten_time(inputs))
 
     def _inputs(self, observ: NestedTensor) -> NetworkInputs:
         """Normalized inputs [M, ...] of policy and critics for observations [M, ...]."""

@@ -18,7 +18,6 @@ from tqdm import tqdm
 from agents import stop_signals
 from agents.deployment.scores import in_words, logged_episodes, logged_scores
 from agents.errors import UsageError, printable_lines
-from agents.graph.backend import make_backend
 from agents.keras_settings import check_keras
 from agents.paths import absolute_path
 from agents.regular_files import write_atomically
@@ -26,6 +25,7 @@ from agents.runs.checkpoint_files import AVERAGED
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory, check_writable
 from agents.seeds import Seeds
+from agents.settings.config import PYTHON_BACKENDS
 from agents.settings.entry_points import refusing_modules_in
 from agents.settings.parser import parse_command
 from agents.settings.reports import run, say
@@ -309,7 +309,7 @@ def _report(
     """Returns the content of scores.json; `paths` are empty if nothing was drawn."""
     config = source.config
     # What was not drawn ran in the run's own backend.
-    same_episodes = make_backend(config).same_episodes or not paths
+    same_episodes = config.env_backend in PYTHON_BACKENDS or not paths
     logged_seeds = Seeds(config.seed).many("evaluation", logged_episodes(source.run, step))
     same_episodes &= np.array_equal(seeds, logged_seeds)
     same_episodes &= {**config.env_kwargs, **source.env_kwargs} == config.env_kwargs

@@ -28,7 +28,13 @@ class ActionCheck:
         self._leaves = [(leaf, BatchBounds(leaf, num_envs)) for leaf in leaf_spaces(space)]
 
     def __call__(self, actions: NestedArray) -> Leaves:
-        """Returns the leaves [B, ...] of actions; see `checked_actions`."""
+        """Returns the leaves [B, ...] of a batch of actions, if all are in their spaces.
+
+        Floating point actions have the space's dtype, integers may have another integer dtype.
+
+        Raises:
+          InvalidActionError: Actions of the wrong number, shape or dtype, or out of bounds.
+        """
         try:
             leaves = flatten(self._space, actions)
         except (LookupError, TypeError, ValueError):
@@ -37,24 +43,10 @@ class ActionCheck:
                 f"environment, got {type(actions).__name__}."
             ) from None
         pairs = zip(leaves, self._leaves, strict=True)
-        return [checked_actions(leaf, *known) for leaf, known in pairs]
+        return [_checked(leaf, *known) for leaf, known in pairs]
 
 
-def checked_actions(leaf: ArrayLike, space: Leaf, bounds: BatchBounds) -> np.ndarray:
-    """Returns a leaf of a batch of actions as an array, if all are in the leaf's space.
-
-    Args:
-      leaf: Anything that NumPy converts to an array [B, ...].
-      space: The leaf of the action space.
-      bounds: Its bounds, [B, ...].
-
-    Returns:
-      Array [B, ...]: floating point actions have the space's dtype, integers may have another
-      integer dtype.
-
-    Raises:
-      InvalidActionError: Actions of the wrong number, shape or dtype, or out of bounds.
-    """
+def _checked(leaf: ArrayLike, space: Leaf, bounds: BatchBounds) -> np.ndarray:
     low = bounds.low  # [B, ...]
     try:
         batch = np.asarray(leaf)  # [B, ...]

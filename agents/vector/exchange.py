@@ -81,7 +81,7 @@ class Exchange:
 
         Hosts that hang must not use up the time of others.
         """
-        if host.owes_reply and host.is_busy and not self._blocking:
+        if host.is_busy and not self._blocking:
             if time.monotonic() < started + host.timeout:
                 return False
         try:

@@ -152,7 +152,7 @@ class Restarter:
         for failure in failures:
             assert isinstance(failure.host, WorkerHost)
             try:
-                failure.host.start(force=True, start_process=self._spare.take)
+                failure.host.start(self._spare.take)
                 started.append((failure, failure.host))
             except EnvironmentFailure as error:
                 again.append(failure._replace(error=error))

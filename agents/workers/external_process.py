@@ -42,7 +42,6 @@ class ExternalProcess:
         timeout: float = 60.0,
         start_timeout: float = 120.0,
         blocking: bool = True,
-        index: int = 0,
     ):
         """Starts the process.
 
@@ -54,7 +53,6 @@ class ExternalProcess:
             constructed.
           blocking: Whether to wait until the environments are constructed; otherwise
             `wait_until_ready` must follow.
-          index: Index of the (first) environment in its batch, for errors of constructors.
 
         Raises:
           ValueError: There are no constructors.
@@ -67,7 +65,7 @@ class ExternalProcess:
             raise ValueError("A process needs at least one environment, got no constructors.")
         self._single = callable(constructor)
         self.num_envs = len(constructors)
-        self.host = WorkerHost(constructors, timeout, start_timeout, index)
+        self.host = WorkerHost(constructors, timeout, start_timeout)
         if blocking:
             self.wait_until_ready()
 
@@ -86,10 +84,6 @@ class ExternalProcess:
         except BaseException:
             self.close()
             raise
-
-    def ask_to_close(self) -> None:
-        """Starts closing without waiting for it, so that several processes end at the same time."""
-        self.host.ask_to_close()
 
     def close(self) -> None:
         """Ends the process, by force if it does not close its environments in time.

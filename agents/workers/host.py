@@ -69,13 +69,12 @@ class LocalHost:
       num_envs: Number of environments.
       rows: Their rows in the batch, a part of [0, B).
       descriptions: A description of each environment.
-      owes_reply: False, as the reply to a request is there when it was sent.
-      is_busy: False, likewise.
+      is_busy: False, as the reply to a request is there when it was sent.
       busy_row: None, likewise.
       timeout: Infinity: what runs in this process can't be stopped.
     """
 
-    owes_reply = is_busy = False
+    is_busy = False
     busy_row = None
     timeout = math.inf
 
@@ -171,21 +170,18 @@ class WorkerHost:
 
     # Life cycle.
 
-    def start(
-        self, force: bool = False, start_process: Callable[[], WorkerProcess] = start_worker
-    ) -> None:
-        """Ends the process before, starts another and sends it the constructors.
+    def start(self, start_process: Callable[[], WorkerProcess] = start_worker) -> None:
+        """Kills the process before, starts another and sends it the constructors.
 
         `wait_until_ready` must follow.
 
         Args:
-          force: Whether to kill the process before, without closing its environments.
           start_process: Returns a worker without environments.
 
         Raises:
           WorkerStartError: A limit of the system is reached.
         """
-        if force and not self.closed:
+        if not self.closed:
             self.worker.kill()
         self._end_process()
         with explaining_limits():
@@ -217,11 +213,6 @@ class WorkerHost:
             self.is_ready = True
         if self.arrays is not None:
             self.attach(self.arrays, self.rows.start, self._autoreset)
-
-    def ask_to_close(self) -> None:
-        """Starts closing without waiting for it, so that several hosts close at the same time."""
-        if self.worker.is_mine:
-            self._channel.close()
 
     def close(self) -> None:
         """Ends the process, by force if it does not close its environments in time.
@@ -320,11 +311,6 @@ class WorkerHost:
                 record = summary, text, row, type(failure).__name__
                 raise raised_error(*record, self.pid, self._steps) from None
         return info
-
-    @property
-    def owes_reply(self) -> bool:
-        """True until the reply to the last request is received."""
-        return self._replied != self._sequence
 
     @property
     def is_busy(self) -> bool:

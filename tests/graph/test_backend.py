@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import gymnasium
 import pytest
 
 from agents.errors import UsageError
@@ -43,13 +42,6 @@ def test_wrappers_are_looked_up(setting):
         with pytest.raises(UsageError, match=message) as raised:
             check("gymnasium.wrappers:ClipAction", env_backend)
         assert len(str(raised.value).splitlines()) <= 3
-
-
-@pytest.mark.parametrize("env_backend", ["envpool", "tf"])
-def test_a_last_wrapper_for_backends_that_take_none_raises(env_backend):
-    backend = make_backend(load_config(env_backend=env_backend))
-    with pytest.raises(ValueError, match=f"env_backend '{env_backend}' take no wrappers"):
-        backend.make(gymnasium.spec("Pendulum-v1"), 2, wrap=lambda index, env: env)
 
 
 def test_a_missing_wrapper_ends_the_command_before_tensorflow_is_imported(tmp_path):

@@ -147,8 +147,6 @@ def main(end):
         for process in processes:
             fail(process, CRASH if end == "crash" else 0)
     for process in processes:
-        process.ask_to_close()
-    for process in processes:
         process.close()
 
 

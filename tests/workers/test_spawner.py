@@ -44,7 +44,6 @@ from agents.tools import ExternalProcess
 process = ExternalProcess(lambda: gymnasium.make("CartPole-v1"))
 child = os.fork()
 if child == 0:
-    process.ask_to_close()
     process.close()
     sys.exit(0)  # Runs the handlers at exit.
 os.waitpid(child, 0)
