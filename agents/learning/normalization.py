@@ -62,7 +62,7 @@ class ObservNormalizer:
     """Scales features to mean 0 and standard deviation 1, and clips them."""
 
     def __init__(self, size: int, clip: float, enabled: bool = True, dtype: tf.DType = tf.float32):
-        """Starts without data: features stay as they are until the first `update`.
+        """Starts without data: features are only clipped until the first `update`.
 
         Args:
           size: Number of features, O.

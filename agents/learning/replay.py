@@ -161,7 +161,10 @@ class Replay:
         self._written.assign_add(tf.ones_like(self._written))
 
     def draw(self, generator: tf.random.Generator, shape: list[int]) -> tuple[Rows, tf.Tensor]:
-        """Draws rows from which steps start, uniformly, with replacement.
+        """Draws rows from which steps start, with replacement: an environment, then one of its rows.
+
+        Each is uniform. Until the ring is full, environments of shorter episodes have more rows, and
+        their steps are drawn a little less often.
 
         A row that no step starts from is drawn again, up to 7 times. Only where episodes have about
         one step, some draws are in vain.

@@ -8,5 +8,6 @@ find_algorithm     the algorithm that the setting names
 summary            spaces, network and memory of an experiment, before it starts
 console            the progress of a run
 training_recorder  drawn episodes of the policy in training
+unfit_settings     warnings about settings that do not fit the spaces
 episode_cuts       warnings about episodes that checkpoints cut, or nothing ends
 """
