@@ -20,7 +20,7 @@ from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.policies.policy import check_size
 from agents.regular_files import write_atomically
 from agents.runs.checkpoint import Checkpoints
-from agents.runs.checkpoint_files import find_files
+from agents.runs.checkpoint_files import find_files, newest_intact
 from agents.runs.metrics import Metrics
 from agents.runs.run_directory import RunDirectory
 from agents.settings.config import Config
@@ -149,9 +149,12 @@ def training_loop(
 
 def _check_size(config: Config, run: RunDirectory, envs: VectorEnv | InGraphEnv) -> None:
     """Refuses settings of a network that is larger than the checkpoint to resume from."""
-    sizes = [file.path.stat().st_size for file in find_files(run.checkpoints)]
-    if sizes and ":" not in config.algorithm:
-        check_size(*single_spaces(envs), config, max(sizes), with_critics=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Of damaged ones `_resume` warns.
+        found = newest_intact(run.checkpoints)
+    if found and ":" not in config.algorithm:
+        size = found[0].path.stat().st_size
+        check_size(*single_spaces(envs), config, size, with_critics=True)
 
 
 def _resume(config: Config, run: RunDirectory, learner: Learner, checkpoints: Checkpoints) -> bool:
