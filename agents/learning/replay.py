@@ -157,8 +157,14 @@ class Replay:
         write(self._content, steps, tf.cast(tf.where(valid, content, _LAST), tf.uint8))
 
     def cut(self) -> None:
-        """Ends the running episodes: their current observations are their last ones."""
-        self._written.assign_add(tf.ones_like(self._written))
+        """Ends the running episodes: their current observations are their last ones.
+
+        The rows after them are the current ones, from which no step starts until they are written.
+        """
+        row = self._written.assign_add(tf.ones_like(self._written)) % self.num_rows  # [B]
+        places = self._places(Rows(row, tf.range(self._written.shape[0], dtype=tf.int64)))
+        last = tf.fill(places.shape, tf.constant(_LAST, tf.uint8))
+        self._content.scatter_update(tf.IndexedSlices(last, places))
 
     def draw(self, generator: tf.random.Generator, shape: list[int]) -> tuple[Rows, tf.Tensor]:
         """Draws rows from which steps start, with replacement: an environment, then one of its rows.
@@ -216,11 +222,20 @@ class Replay:
             next_row = (now.row + 1) % self.num_rows
             now = now._replace(row=tf.where(goes_on, next_row, now.row))
             goes_on &= content != _TERMINATED
+
+        def read(variable: tf.Variable, at: Rows) -> tf.Tensor:
+            values = self._read(variable, at)  # [M, ...]
+            if not values.dtype.is_floating:
+                return values
+            # Other rows may hold NaN or infinities, which a weight of 0 does not remove.
+            is_valid = tf.reshape(valid, [-1, *[1] * (len(values.shape) - 1)])
+            return tf.where(is_valid, values, tf.zeros_like(values))
+
         return Transitions(
-            observ=tf.nest.map_structure(lambda leaf: self._read(leaf, start), self._observ),
-            action=self._read(self._action, start),
+            observ=tf.nest.map_structure(lambda leaf: read(leaf, start), self._observ),
+            action=read(self._action, start),
             reward=reward,
-            next_observ=tf.nest.map_structure(lambda leaf: self._read(leaf, now), self._observ),
+            next_observ=tf.nest.map_structure(lambda leaf: read(leaf, now), self._observ),
             discount=factor,
             weight=tf.cast(valid, tf.float32),
         )

@@ -126,8 +126,14 @@ class Checkpoints:
         found = newest_intact(self._folder, _sizes(self._variables), self._check_replay)
         if found:
             _assign(*found, self._variables, are_all=True)
-            if self._replay:
-                self._replay.load(entries_of(read_record(found[0])))
+            if self._replay and not _has_no_replay(record := read_record(found[0])):
+                self._replay.load(entries_of(record))
+            elif self._replay:
+                warnings.warn(
+                    f"the checkpoint {found[0].path} was saved without its replay: training fills one again, and "
+                    "is not exactly as if it had not been stopped",
+                    stacklevel=2,
+                )
         elif required or find_files(self._folder):
             refill = ", or resume with --replay-checkpoints=false" if self._replay else ""
             raise UsageError(
@@ -138,11 +144,17 @@ class Checkpoints:
 
     def _check_replay(self, file: CheckpointFile) -> None:
         """Raises DamagedError if the files of a checkpoint's replay are not as they were written."""
-        if self._replay:
-            entries = entries_of(read_record(file))
+        record = read_record(file)
+        if self._replay and (file.is_best or not _has_no_replay(record)):
+            entries = entries_of(record)
             if not entries:
                 raise DamagedError("it has no replay")
             self._replay.check(entries)
+
+
+def _has_no_replay(record: Mapping[str, PlainData]) -> bool:
+    """Whether a checkpoint was saved with `replay_checkpoints: false`, or is the best one."""
+    return "replay" not in record
 
 
 def restore(path: Path, variables: dict[str, tf.Variable]) -> None:

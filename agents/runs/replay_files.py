@@ -76,7 +76,9 @@ class ReplayFiles:
         if not self._entries or (start < written).any():
             num_bytes = int((stop - start).sum()) * sum(replay.row_bytes.values())
             self._folder.mkdir(parents=True, exist_ok=True)
-            num_files = -(-num_bytes // _MAX_BYTES)
+            # Two rows of each environment or more in a file: its number is the sum of `last`.
+            most = max(int((stop - start).min()) // 2, 1)
+            num_files = min(-(-num_bytes // _MAX_BYTES), most)
             bounds = [start + (stop - start) * index // num_files for index in range(num_files + 1)]
             for first, last in zip(bounds, bounds[1:], strict=False):
                 file = CheckpointFile(self._folder, int(last.sum()), False)

@@ -58,13 +58,13 @@ class PlainReplay:
 
 @st.composite
 def histories(draw):
-    """Rollouts of kinds [T, B] of steps, between which episodes may be cut."""
+    """Rollouts of kinds [T, B] of steps, and how often episodes are cut after each."""
     num_envs, steps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     kinds = st.sampled_from([0, 0, 0, END, TERMINATED, INVALID])
     rollout = st.lists(
         st.lists(kinds, min_size=num_envs, max_size=num_envs), min_size=steps, max_size=steps
     )
-    return draw(st.lists(st.tuples(rollout, st.booleans()), min_size=1, max_size=8))
+    return draw(st.lists(st.tuples(rollout, st.integers(0, 2)), min_size=1, max_size=8))
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
@@ -103,14 +103,13 @@ def test_transitions_are_those_of_plain_lists(history, n, capacity):
             tf.constant(kinds != INVALID),
             pairs(now),
         )
-        if cuts:
+        for _ in range(cuts):
             replay.cut()
             plain.cut()
+            plain.current = [None] * num_envs  # Written with the next rollout.
+        if cuts:
             number += 1
             now[:] = number
-            plain.current = [None] * num_envs  # Written with the next rollout.
-    if cuts:
-        return  # No step is under way: the current row is not written yet.
     starts = {
         (env, index)
         for env, rows in enumerate(plain.rows)
@@ -145,6 +144,21 @@ def test_transitions_are_those_of_plain_lists(history, n, capacity):
     assert drawn <= starts
     if starts:
         assert drawn
+
+
+def test_rows_without_a_step_have_finite_numbers():
+    """A weight of 0 does not remove NaN from a sum."""
+    replay = Replay(10, tf.zeros([1, 2]), action_size=1)
+    observ = np.zeros([4, 1, 2], np.float32)
+    observ[:3] = np.nan
+    last, nan = tf.zeros([1, 2]), tf.fill([4, 1, 1], np.nan)
+    no, valid = tf.zeros([4, 1], tf.bool), tf.constant([[False], [False], [False], [True]])
+    replay.add(tf.constant(observ), nan, nan[..., 0], no, no, tf.constant(observ), valid, last)
+    rows = Rows(tf.range(4, dtype=tf.int64), tf.zeros([4], tf.int64))
+    found = replay.transitions(rows, valid[:, 0], 0.9, 3)
+    assert np.isfinite(found.observ).all() and np.isfinite(found.next_observ).all()
+    np.testing.assert_array_equal(found.weight, [0, 0, 0, 1])
+    np.testing.assert_array_equal(found.action[:3], 0)
 
 
 def test_draws_are_uniform_over_steps():

@@ -201,3 +201,43 @@ def test_the_best_checkpoint_has_no_replay_and_is_not_resumed_from(tmp_path):
     assert [file.is_best for file in find_files(tmp_path)] == [True]
     with pytest.warns(UserWarning, match="it has no replay"), pytest.raises(UsageError):
         loaded(tmp_path)
+
+
+def test_a_checkpoint_between_a_cut_and_the_next_rollout_resumes_without_a_wrong_row(tmp_path):
+    """As after a full disk, or where training is resumed and stopped at once."""
+    training = Training(tmp_path)
+    for _ in range(10):  # The ring is full after five.
+        training.train()
+    training.replay.cut()
+    training.save()
+    resumed = loaded(tmp_path)
+    resumed.replay.cut()
+    resumed.train()
+    rows, valid = resumed.replay.draw(tf.random.Generator.from_seed(0), [1000])
+    found = resumed.replay.transitions(rows, valid, discount=1.0, num_steps=1)
+    steps = found.next_observ.numpy()[:, 0] - found.observ.numpy()[:, 0].astype(int)
+    assert valid.numpy().all() and set(steps) <= {1, 100}
+
+
+def test_files_of_large_rows_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("agents.runs.replay_files._MAX_BYTES", 4)  # Less than a row.
+    training = Training(tmp_path)
+    for count in range(12):
+        training.train(steps=1 + count % 5)
+        assert training.save()
+        assert_equal(loaded(tmp_path).content(), training.content())
+
+
+def test_a_run_without_saved_replay_goes_on_with_one(tmp_path):
+    training = Training(tmp_path)
+    training.train()
+    training.save()
+    without = Checkpoints(tmp_path, {"step": training.step}, {})
+    training.train()
+    without.save(int(training.step))
+    with pytest.warns(UserWarning, match="step-10.npz was saved without its replay"):
+        resumed = loaded(tmp_path)
+    assert int(resumed.step) == 10 and resumed.replay.written().max() == 0
+    resumed.train()
+    assert resumed.save()
+    assert_equal(loaded(tmp_path).content(), resumed.content())
