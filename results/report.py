@@ -41,7 +41,7 @@ REPEAT = """\
 Each section of [the details](results/details.md) ends with its command. This one makes the row `pendulum` again:
 
 ```sh
-python scripts/results.py pendulum --seeds=5 --at-once=1 --env-backend=tf
+python scripts/results.py pendulum --seeds=10 --at-once=1 --env-backend=tf
 ```
 
 Without a preset, the command trains nothing and writes this page again from the stored runs. `results/runs` has the
