@@ -29,8 +29,9 @@ READING = """\
 - **any algorithm**: the highest published return. † marks off-policy algorithms: SAC, TD3 and TQC. `own` marks a higher
   target of ours.
 - **reached**: our mean is at least *any algorithm*. **on-policy only**: our mean is at least *on-policy*.
-- **late**: our mean is high enough, but took more steps. It does not count as reached.
-- **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine.
+- **late**: our mean is high enough, but took more steps. It does not count as reached. **missed**: below *on-policy*.
+- **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine;
+  the details name rows whose times are of an earlier training.
 
 A row is compared with published runs of up to 1.5 times its steps. If there are none, the best run of any length
 counts. Rows without figures are baselines, or we know no published return.
@@ -172,8 +173,7 @@ def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
         ),
         ("Fewer than five seeds", few),
         (
-            "Trained before 27 November 2026, when KL limits and correlated noise were others: equal seeds may "
-            "have other returns now",
+            "Trained before KL limits and correlated noise changed (26 November 2026), so equal seeds may now differ",
             old,
         ),
     ]

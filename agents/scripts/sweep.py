@@ -92,7 +92,6 @@ examples:
   agents sweep --logdir=logdir --config=pendulum --trials=50
   agents sweep --logdir=logdir --config=cheetah --steps=300000 --space=my_space.yaml
   agents sweep --logdir=logdir --timestamp=20260131T120000 --trials=100
-
 The last command continues a sweep. In several terminals, it trains several trials at once.
 Guide: docs/guides/tuning.md"""
 
@@ -133,7 +132,7 @@ class SweepOptions(BaseModel):
         description="<time> of the sweep to continue or to join. The sweep lies in logdir.",
     )
     sampler: Literal["tpe", "random"] = Field(
-        "tpe", description="Optuna's sampler of settings: TPESampler or RandomSampler."
+        "tpe", description="Optuna's sampler of settings: tpe (TPESampler) or random."
     )
     pruner: Literal["median", "none"] = Field(
         "median", description="Optuna's MedianPruner, which ends trials early, or none."

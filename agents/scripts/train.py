@@ -59,10 +59,8 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   agents train --logdir=logdir --config=pendulum
-  agents train --logdir=logdir --config=cartpole --seed=1 --learning-rate=1e-3
   agents train --logdir=logdir --env=my_module:MyEnv-v0 --num-envs=16
   agents train --logdir=logdir --timestamp=20260131T120000
-
 Guide: docs/guides/training.md"""
 
 
