@@ -126,9 +126,10 @@ class Checkpoints:
         found = newest_intact(self._folder, _sizes(self._variables), self._check_replay)
         if found:
             _assign(*found, self._variables, are_all=True)
-            if self._replay and not _has_no_replay(record := read_record(found[0])):
-                self._replay.load(entries_of(record))
-            elif self._replay:
+            entries = entries_of(read_record(found[0])) if self._replay else []
+            if self._replay and entries:
+                self._replay.load(entries)
+            elif self._replay:  # Of `replay_checkpoints: false`.
                 warnings.warn(
                     f"the checkpoint {found[0].path} was saved without its replay: training fills one again, and "
                     "is not exactly as if it had not been stopped",
@@ -144,17 +145,12 @@ class Checkpoints:
 
     def _check_replay(self, file: CheckpointFile) -> None:
         """Raises DamagedError if the files of a checkpoint's replay are not as they were written."""
-        record = read_record(file)
-        if self._replay and (file.is_best or not _has_no_replay(record)):
-            entries = entries_of(record)
-            if not entries:
-                raise DamagedError("it has no replay")
-            self._replay.check(entries)
-
-
-def _has_no_replay(record: Mapping[str, PlainData]) -> bool:
-    """Whether a checkpoint was saved with `replay_checkpoints: false`, or is the best one."""
-    return "replay" not in record
+        if not self._replay or (not file.is_best and "replay" not in read_record(file)):
+            return
+        entries = entries_of(read_record(file))
+        if not entries:
+            raise DamagedError("it has no replay")
+        self._replay.check(entries)
 
 
 def restore(path: Path, variables: dict[str, tf.Variable]) -> None:

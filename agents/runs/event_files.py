@@ -14,7 +14,6 @@ import struct
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
@@ -22,9 +21,6 @@ import numpy as np
 from agents.regular_files import open_regular
 from agents.runs.append_file import AppendFile, cut
 from agents.types import PlainData
-
-if TYPE_CHECKING:
-    pass
 
 MAX_RECORD_BYTES = 2**26  # Events have tens of kilobytes.
 BUCKETS = 30  # The default of `tf.summary.histogram`.
