@@ -29,7 +29,7 @@ READING = """\
 - **any algorithm**: the highest published return. † marks off-policy algorithms: SAC, TD3 and TQC. `own` marks a higher
   target of ours.
 - **reached**: our mean is at least *any algorithm*. **on-policy only**: our mean is at least *on-policy*.
-- **late**: our mean is high enough, but took more steps. It does not count as reached. **missed**: below *on-policy*.
+- **late**: our mean is high enough, but took more steps. It does not count as reached. **missed**: none of these.
 - **min**: minutes of one run on one core, from the start of its process to its exit. Up to two runs shared the machine;
   the details name rows whose times are of an earlier training.
 

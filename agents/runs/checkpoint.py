@@ -145,12 +145,14 @@ class Checkpoints:
 
     def _check_replay(self, file: CheckpointFile) -> None:
         """Raises DamagedError if the files of a checkpoint's replay are not as they were written."""
-        if not self._replay or (not file.is_best and "replay" not in read_record(file)):
+        if not self._replay:
             return
-        entries = entries_of(read_record(file))
-        if not entries:
-            raise DamagedError("it has no replay")
-        self._replay.check(entries)
+        record = read_record(file)
+        if file.is_best or "replay" in record:
+            entries = entries_of(record)
+            if not entries:
+                raise DamagedError("it has no replay")
+            self._replay.check(entries)
 
 
 def restore(path: Path, variables: dict[str, tf.Variable]) -> None:
