@@ -128,13 +128,27 @@ ENTRY_POINTS = {
 _UNITS_FOR_GPU = 512
 
 
+# Files of settings are read to this depth: the setting itself is the first level.
+MAX_DEPTH = 100
+
+
 def _as_saved(value: PlainData) -> PlainData:
-    """Returns plain data as a file gives it back: lists for tuples, floats for NumPy's float64."""
-    if isinstance(value, dict):
-        return {key: _as_saved(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_saved(item) for item in value]
-    return float(value) if isinstance(value, float) else value
+    """Returns plain data as a file gives it back: lists for tuples, floats for NumPy's float64.
+
+    Raises:
+      RecursionError: It is nested more deeply than files are read, or contained in itself.
+    """
+
+    def convert(value: PlainData, level: int) -> PlainData:
+        if isinstance(value, dict | list | tuple) and level > MAX_DEPTH:
+            raise RecursionError
+        if isinstance(value, dict):
+            return {key: convert(item, level + 1) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [convert(item, level + 1) for item in value]
+        return float(value) if isinstance(value, float) else value
+
+    return convert(value, 2)
 
 
 def _absolute(path: object) -> object:

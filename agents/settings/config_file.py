@@ -21,7 +21,7 @@ from ruamel.yaml.events import (
 
 from agents.errors import UsageError
 from agents.regular_files import write_atomically
-from agents.settings.config import Config
+from agents.settings.config import MAX_DEPTH, Config
 from agents.settings.env_function import EnvFunction
 from agents.settings.validation import usage_error
 from agents.suggestion import did_you_mean
@@ -32,8 +32,8 @@ PRESETS = Path(__file__).parents[1] / "presets"
 # The one key of a file that is no setting: a preset whose settings the file changes.
 EXTENDS = "extends"
 
-# Bounds of a file, far beyond any experiment.
-MAX_BYTES, MAX_DEPTH = 100_000, 100
+# Of a file, far beyond any experiment.
+MAX_BYTES = 100_000
 
 _CHECKSUM = b"# sha256 of the lines above: "  # The last line of a file that training writes.
 
@@ -102,6 +102,7 @@ def save_config(config: Config, path: str | os.PathLike[str]) -> None:
 
     Raises:
       OSError: The file can't be written.
+      UsageError: The file would be too long to be read.
     """
     write_atomically(Path(path), with_checksum(config_text(config)))
 
@@ -126,8 +127,18 @@ def has_right_checksum(path: Path) -> bool | None:
 
 
 def config_text(config: Config) -> str:
-    """Returns all settings as YAML, see `save_config`."""
-    return yaml_text(config.settings())
+    """Returns all settings as YAML, see `save_config`.
+
+    Raises:
+      UsageError: It is longer than files of settings that are read.
+    """
+    text = yaml_text(config.settings())
+    if len(text) + 100 > MAX_BYTES:  # With a checksum.
+        raise UsageError(
+            f"the settings take {len(text):,} bytes as YAML, more than the {MAX_BYTES:,} of a file; "
+            "give long values, such as those in env_kwargs, as the path of a file"
+        )
+    return text
 
 
 def yaml_text(values: Mapping[str, PlainData]) -> str:

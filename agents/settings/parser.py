@@ -382,7 +382,8 @@ def _decode_yaml(name: str, text: str) -> PlainData:
     """Decodes a dictionary as it stands in a preset: `{g: 9.81}`.
 
     Raises:
-      UsageError: A space is missing, as in `{g:9.81}`, or a key is there twice.
+      UsageError: A space is missing, as in `{g:9.81}`, a key is there twice, or it is nested too
+        deeply.
     """
     if not text.lstrip().startswith("{"):
         return text
@@ -390,5 +391,7 @@ def _decode_yaml(name: str, text: str) -> PlainData:
         return cast(PlainData, parse_yaml(text))
     except (MissingValueError, DuplicateKeyError) as error:
         raise UsageError(f"{option_name(name)}: {error.problem}") from None
-    except (YAMLError, ValueError, RecursionError):
+    except RecursionError:
+        raise UsageError(f"{option_name(name)}: nested too deeply") from None
+    except (YAMLError, ValueError):
         return text

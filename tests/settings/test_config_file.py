@@ -154,6 +154,18 @@ def test_settings_of_the_call_are_not_of_the_file(refused, write_file):
         assert line == f"{name}: nested too deeply, or contained in itself"
 
 
+@pytest.mark.parametrize("nest", [lambda value: {"a": value}, lambda value: [value]])
+def test_nested_settings_are_refused_unless_they_can_be_read_back(nest, tmp_path, refused):
+    deepest = 1
+    for _ in range(98):  # In env_kwargs, in the file.
+        deepest = nest(deepest)
+    config = load_config("pendulum", env_kwargs={"a": deepest})
+    save_config(config, tmp_path / "config.yaml")
+    assert load_config(tmp_path / "config.yaml") == config
+    [line] = refused("pendulum", env_kwargs={"a": nest(deepest)})
+    assert line == "env_kwargs: nested too deeply, or contained in itself"
+
+
 def test_files_that_cannot_be_read(tmp_path, refused):
     missing = tmp_path / "none.yaml"
     assert refused(missing) == [f"can't read {missing}: No such file or directory"]
