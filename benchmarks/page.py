@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, TypedDict
 
@@ -52,22 +52,18 @@ Results: TypeAlias = Mapping[str, Mapping[str, Entry]]
 HEADER = """\
 # Benchmarks
 
-How fast does it train and step, how soon does it start, and how much memory does it take? `python
-scripts/benchmark.py --report` writes this page from `benchmarks/*.json`. [The details](benchmarks/details.md) have
-every contestant, all settings, minima, maxima and intervals.
+How fast does it train and step, how soon does it start, and how much memory does it take? [The
+details](benchmarks/details.md) have every contestant, all settings and versions, intervals, several learners, and
+scores after ten minutes. `python scripts/benchmark.py --report` writes this page from `benchmarks/*.json`.
 
 Every cell is a median over rounds. Contestants take turns, each in a process of its own. *1.5x* means that we are 1.5
-times as fast as that peer: it is the median of the rounds' ratios. There is no GPU.
+times as fast as that peer: it is the median of the rounds' ratios.
 """
 
 TRAINING = """\
-Environment steps per second of PPO, collecting and learning. All contestants do the same work; evaluation, logging and
+Environment steps per second, collecting and learning. All contestants do the same work; evaluation, logging and
 checkpoints are off. A peer counts with its faster number of threads. `tf` has our environments in TensorFlow; PureJaxRL
-and RLtools have their own, the other peers have Gymnasium's. A step of Pong or Breakout is four frames.
-"""
-SAC = """\
-Environment steps per second of SAC on one HalfCheetah, with a gradient step for each of them, batches of 256, and
-networks of 256-256. The limit counts only the update's matrix products.
+and RLtools have their own, the other peers have Gymnasium's. SAC takes a gradient step of 256 rows a step.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes; with `hybrid`, the
@@ -77,14 +73,6 @@ START = """\
 The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
 first iteration; it is warm if compiled programs are stored. The parent process includes TensorFlow or PyTorch.
 """
-RETURNS = """\
-Return of the last 20 training episodes after 10 minutes on 2 cores. **One seed each**: these figures say little. Each
-library uses the settings of its authors.
-"""
-LEARNERS = """\
-Share of the speed of one learner that each of two learners keeps, with a core each. [Scaling](docs/guides/scaling.md)
-says when they pay off, [details](benchmarks/details.md#several-learners) have more learners and delays.
-"""
 REPEAT = """\
 Run nothing else at the same time. Peers that are not installed are left out.
 
@@ -93,28 +81,24 @@ pip install -e '.[bench]'
 python scripts/benchmark.py --suite=stepping --quick
 python scripts/benchmark.py --suite=all --markdown=benchmarks/details.md \\
     --json=benchmarks/benchmarks.json --plot=benchmarks
-python scripts/benchmark.py --report
 ```
 
-The first measurement takes a few minutes. [CONTRIBUTING.md](CONTRIBUTING.md) tells how to install peers that need
-Python environments of their own, and how to compare two commits. [Rejected
+[CONTRIBUTING.md](CONTRIBUTING.md) tells how to install peers and to compare two commits. [Rejected
 optimizations](benchmarks/details.md#rejected-optimizations) lists changes that gained nothing.
 """
 
 _TRAINED = {
-    "Pendulum, 8, worker processes": "Pendulum-v1/process/8",
-    "Pendulum, 32, worker processes": "Pendulum-v1/process/32",
-    "Pendulum, 8, `hybrid`": "Pendulum-v1/hybrid/8",
-    "Pendulum, 32, `hybrid`": "Pendulum-v1/hybrid/32",
-    "HalfCheetah, 8, worker processes": "HalfCheetah-v5/process/8",
-    "HalfCheetah, 32, worker processes": "HalfCheetah-v5/process/32",
-    "HalfCheetah, 8, `hybrid`": "HalfCheetah-v5/hybrid/8",
-    "HalfCheetah, 8, normalized": "HalfCheetah-v5/process/8/normalized",
-    "HalfCheetah, 8, EnvPool's": "HalfCheetah-v5/envpool/8",
-    "HalfCheetah, 32, EnvPool's": "HalfCheetah-v5/envpool/32",
-    "Pendulum, 8, `tf`": "Pendulum-v1/tf/8",
-    "CartPole, 8, `tf`": "CartPole-v1/tf/8",
-    "Pendulum, 4, `tf`, minibatches of 256": "Pendulum-v1/tf/4",
+    "Pendulum, 8, worker processes": ("training", "Pendulum-v1/process/8"),
+    "Pendulum, 8, `tf`": ("training", "Pendulum-v1/tf/8"),
+    "Pendulum, 4, `tf`, minibatches of 256": ("training", "Pendulum-v1/tf/4"),
+    "CartPole, 8, `tf`": ("training", "CartPole-v1/tf/8"),
+    "HalfCheetah, 8, worker processes": ("training", "HalfCheetah-v5/process/8"),
+    "HalfCheetah, 8, `hybrid`": ("training", "HalfCheetah-v5/hybrid/8"),
+    "HalfCheetah, 8, normalized": ("training", "HalfCheetah-v5/process/8/normalized"),
+    "HalfCheetah, 8, EnvPool's": ("training", "HalfCheetah-v5/envpool/8"),
+    "HalfCheetah, 32, worker processes": ("training", "HalfCheetah-v5/process/32"),
+    "Pong, 8, steps of four frames": ("images", "Pong/8"),
+    "HalfCheetah, 1, SAC": ("sac", "HalfCheetah-v5/sac"),
 }
 _LAST = "/10 of 10 min"  # Scores of the whole time.
 _STEPPED = {
@@ -126,10 +110,7 @@ _STARTED = {
     "update, ms": ("update", "Pendulum-v1/minibatch/64"),
     "start with worker processes, cold, s": ("startup", "Pendulum-v1/process/8/cold"),
     "start with worker processes, warm, s": ("startup", "Pendulum-v1/process/8/warm"),
-    "start with `tf`, cold, s": ("startup", "Pendulum-v1/tf/8/cold"),
-    "start with `tf`, warm, s": ("startup", "Pendulum-v1/tf/8/warm"),
     "memory of the parent process, MB": ("memory", "Pendulum-v1/parent/8"),
-    "Pendulum to a return of -200, s": ("goals", "Pendulum-v1/tf/to -200"),
     "a million steps of HalfCheetah, s": ("goals", "HalfCheetah-v5/process/1M steps"),
 }
 
@@ -154,13 +135,9 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
     """Renders BENCHMARKS.md."""
     sections = {
         "Training": [TRAINING, *_training(results)],
-        "Soft actor-critic": [SAC, *_sac(results["sac"])],
         "Stepping": [STEPPING, *_stepping(results)],
         "Update, start, memory": [START, *_start(results)],
-        "Scores after ten minutes": [RETURNS, *_scores(results["clock"])],
-        "Several learners": [LEARNERS, *_learners(results["distributed"])],
-        "Where we lose": [*_losses(results)],
-        "Machine and versions": [*_origins(origins)],
+        "Where we lose": [*_losses(results), *_origins(origins)],
         "Repeat": [REPEAT],
     }
     lines = [HEADER]
@@ -170,15 +147,11 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
 
 
 def _training(results: Results) -> Iterator[str]:
-    rows = [(label, results["training"][case]) for label, case in _TRAINED.items()]
-    rows += [
-        (f"{game}, 8, worker processes", results["images"][f"{game}/8"])
-        for game in ("Pong", "Breakout")
-    ]
     common = ("SB3", "skrl")
     yield _row("task, environments", "here", *(PEERS[peer] for peer in common), "another peer")
     yield "|:-|-:|-:|-:|:-|"
-    for label, entry in rows:
+    for label, (suite, case) in _TRAINED.items():
+        entry = results[suite][case]
         others = [peer for peer in PEERS if peer in entry and peer not in common]
         cells = [_peer(entry, peer) for peer in common]
         yield _row(
@@ -187,17 +160,6 @@ def _training(results: Results) -> Iterator[str]:
             *cells,
             "; ".join(f"{PEERS[one]} {_peer(entry, one)}" for one in others),
         )
-    yield ""
-
-
-def _sac(sac: Mapping[str, Entry]) -> Iterator[str]:
-    peers = ("SB3", "CleanRL", "SBX")
-    yield _row("here, 2 threads", "1 thread", *(PEERS[peer] for peer in peers), "of the limit")
-    yield "|" + "-:|" * (len(peers) + 3)
-    for entry in sac.values():
-        one_thread = format_number(figures_of(entry)["1 thread"]["median"])
-        cells = (_peer(entry, peer) for peer in peers)
-        yield _row(_ours(entry), one_thread, *cells, _of_limit(entry))
     yield ""
 
 
@@ -219,57 +181,33 @@ def _start(results: Results) -> Iterator[str]:
     yield "|:-|-:|-:|-:|"
     for label, (suite, case) in _STARTED.items():
         entry = results[suite][case]
-        note = figures_of(entry)[OURS].get("note", "")
-        label += f" ({note})" if note.startswith("not reached") else ""
         yield _row(label, _ours(entry), *(_peer(entry, peer) for peer in peers))
     yield ""
 
 
-def _scores(clock: Mapping[str, Entry]) -> Iterator[str]:
-    peers = ("SB3", "CleanRL", "rl_games")
-    yield _row("task", "here", *(PEERS[peer] for peer in peers))
-    yield "|:-|" + "-:|" * (len(peers) + 1)
-    for case, entry in clock.items():
-        if case.endswith(_LAST):
-            yield _row(
-                case.partition("/")[0], _ours(entry), *(_peer(entry, peer) for peer in peers)
-            )
-    yield ""
-
-
-def _learners(distributed: Mapping[str, Entry]) -> Iterator[str]:
-    yield _row("network", "one gradient a minibatch", "weights averaged once an epoch")
-    yield "|:-|-:|-:|"
-    for case, entry in distributed.items():
-        if case.endswith("/weak"):
-            alone = scalar(entry, "ratio_1 learner") or 0
-            epoch = scalar(entry, "ratio_once an epoch")
-            averaged = f"{100 * alone / epoch:.0f} %" if epoch else ""
-            yield _row(case.partition("/")[0], f"{100 * alone:.0f} %", averaged)
-    yield ""
-
-
 def _losses(results: Results) -> Iterator[str]:
+    """Yields the cases in which a peer is better, by peer."""
     yield from ("We are slower than a peer, take more memory, or score less in the same time:", "")
-    yield _row("suite", "case", "peer", "here", "theirs", "")
-    yield "|:-|:-|:-|-:|-:|-:|"
+    losses: dict[str, list[str]] = {}
     for suite, cases in results.items():
         for case, entry in cases.items():
             if suite == "clock" and not case.endswith(_LAST):
                 continue
             for peer in (*PEERS, "bare"):
                 if _loses(entry, peer):
-                    name = PEERS.get(peer, "a bare Python process")
                     number = scalar(entry, f"ratio_{peer}")
-                    ratio = f"{format_number(number)}x" if number else ""
                     theirs = format_number(figures_of(entry)[peer]["median"])
-                    yield _row(suite, case, name, _ours(entry), theirs, ratio)
+                    text = f"{format_number(number)}x" if number else f"{_ours(entry)} of {theirs}"
+                    name = PEERS.get(peer, "a bare Python process")
+                    losses.setdefault(name, []).append(f"{suite} {case} ({text})")
+    for name, texts in losses.items():
+        yield from _wrapped(f"- {name}: {', '.join(texts)}.", "  ")
     values = [(target, target.value(results)) for target in TARGETS]
     verdicts = [target.verdict(value) for target, value in values if value is not None]
-    yield ""
-    yield (
-        f"We miss {verdicts.count('MISSED')} of the {len(verdicts)} bounds that we set for these figures; "
-        f"[the details]({DETAILS}) list them."
+    yield from _wrapped(
+        f"- We miss {verdicts.count('MISSED')} of the {len(verdicts)} bounds that we set for these figures; "
+        f"[the details]({DETAILS}) list them.",
+        "  ",
     )
     yield ""
 
@@ -288,31 +226,14 @@ def _loses(entry: Entry, peer: str) -> bool:
 
 
 def _origins(origins: Mapping[str, Origin]) -> Iterator[str]:
-    """Yields dates, machines and versions; only those that differ name their suites."""
-    yield from _point("date", {suite: [origin["date"]] for suite, origin in origins.items()})
+    """Yields the dates and machines of the suites."""
+    dates = sorted({origin["date"] for origin in origins.values()})
     # Without the kernel.
-    machines = {
-        suite: re.sub(r", Linux [^,]+", "", one["machine"]) for suite, one in origins.items()
-    }
-    yield from _point("machine", {suite: [machine] for suite, machine in machines.items()})
-    versions = {
-        suite: [f"{name} {version.partition(' (')[0]}" for name, version in one["versions"].items()]
-        for suite, one in origins.items()
-    }
-    yield from _point("versions", versions)
+    machines = {re.sub(r", Linux [^,]+", "", origin["machine"]) for origin in origins.values()}
+    yield from _wrapped(
+        f"Measured from {dates[0]} to {dates[-1]} on machines of {'; '.join(sorted(machines))}. There is no GPU."
+    )
     yield ""
-
-
-def _point(title: str, values: Mapping[str, Sequence[str]]) -> list[str]:
-    suites: dict[str, list[str]] = {}
-    for suite, texts in values.items():
-        for text in texts:
-            suites.setdefault(text, []).append(suite)
-    parts = [
-        text if len(names) > len(values) / 2 else f"{text} ({', '.join(names)})"
-        for text, names in suites.items()
-    ]
-    return _wrapped(f"- {title}: {'; '.join(parts)}.", "  ")
 
 
 def _ours(entry: Entry) -> str:

@@ -39,6 +39,11 @@ def figure(published: Figure | None) -> str:
     return f"{published.mean:,g}{spread} ({short_steps(published.steps)}){mark}"
 
 
+def plain(published: Figure | None) -> str:
+    """Formats a published return without its deviation."""
+    return figure(published and Figure(published.source, published.mean, published.steps))
+
+
 def best_evaluations(row: Row) -> float:
     """Returns the mean over seeds of the best evaluation; of old rows, of the last one."""
     curves = row["curves"]["returns"] if "curves" in row else [[] for _ in row["returns"]]

@@ -35,7 +35,7 @@ This page shows each of them, its score, and the lines that load and watch it.
 - An animation is the first {SECONDS} seconds of an evaluation episode.
 - A score is the mean return of the run's last evaluation, with the population standard deviation over its 20 episodes.
 - Scores on another machine differ slightly.
-- A run is the median seed of its row in [RESULTS.md](../RESULTS.md), of those trained first.
+- A run is the median seed of its row in [the results](../results/details.md#all-rows), of those trained first.
 
 Run the lines in a clone with the environments installed:
 

@@ -9,7 +9,6 @@ def test_the_page_is_that_of_the_stored_figures():
     """`python scripts/benchmark.py --report` on the committed files gives the committed page."""
     text = page(*read(ROOT / "benchmarks"))
     assert text == (ROOT / "BENCHMARKS.md").read_text()
-    assert len(text.splitlines()) < 140
 
 
 def test_the_details_have_every_stored_figure():
@@ -31,4 +30,4 @@ def test_a_peer_that_is_faster_is_listed(tmp_path):
         (tmp_path / name).write_text(json.dumps(content))
     text = page(*read(tmp_path))
     assert "CleanRL 2,000 (0.5x)" in text
-    assert "| images | Pong/8 | CleanRL | 746 | 2,000 | 0.5x |" in text
+    assert "- CleanRL: images Pong/8 (0.5x)." in text.splitlines()

@@ -64,7 +64,7 @@ def read_details(folder):
 
 
 def cells_of(label, text):
-    [line] = [line for line in text.splitlines() if line.startswith(f"| [{label}]")]
+    [line] = [line for line in text.splitlines() if line.startswith(f"| [{label}](#{label})")]
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
@@ -82,15 +82,15 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
     assert row["seconds"] == 20.5  # Without the third run, which was resumed.
     assert row["steps_per_second"] == 1001
     assert row["versions"] == {"mujoco": "3.2"} and "steps/s, mujoco 3.2)" in written
-    assert "MuJoCo's versions: 3.2 (tasks of Gymnasium)." in text.splitlines()
+    assert "MuJoCo's versions: 3.2 (tasks of Gymnasium)." in written
     zoo = {"source": "RL-Zoo", "mean": -172.2, "steps": 100_000, "std": 104.2}
     assert zoo in row["published"] and row["target"] == zoo
     assert (row["verdict"], row["algorithm"]) == ("reached", "ppo")
     assert row["curves"]["steps"] == list(range(10_000, 110_000, 10_000))
     assert row["curves"]["returns"][0] == [-1200.12, *[-300] * 8, -150]
     assert row["command"] == "python scripts/results.py pendulum --seeds=3 --at-once=1"
-    assert cells_of("pendulum", text) == [
-        "[pendulum](results/details.md#pendulum)",
+    assert cells_of("pendulum", written) == [
+        "[pendulum](#pendulum)",
         "100k",
         "3",
         "0.3",
@@ -108,7 +108,20 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
         "![Learning curves of pendulum](pendulum.png)",
     ):
         assert sentence in written.splitlines()
-    assert text.count("1 of 1") == 2 and "No run of `sac`" in text
+    assert text.count("1 of 1") == 2
+    assert suite("PPO, classic control, Box2D", text) == {"rows": 1, "runs": 3, "reached": 1}
+
+
+def suite(name, text):
+    """Returns a suite's numbers in RESULTS.md, of rows, of runs, and of rows by verdict."""
+    lines = text.splitlines()
+    header, row = (
+        [cell.strip() for cell in line.strip("|").split("|")][1:]
+        for start in ("| algorithm, tasks ", f"| {name} ")
+        for line in lines
+        if line.startswith(start)
+    )
+    return {column: int(cell) for column, cell in zip(header, row, strict=True) if cell}
 
 
 def test_the_pages_are_those_of_the_stored_runs():
@@ -118,7 +131,6 @@ def test_the_pages_are_those_of_the_stored_runs():
     assert rows == table
     assert page(table) == (command.ROOT / "RESULTS.md").read_text()
     assert details(table, command._read_notes(NOTES)) == read_details(command.ROOT)
-    assert len(page(table).splitlines()) < 130
     images = {f"{label}.png" for label in table}
     assert images == {path.name for path in (command.ROOT / "results").glob("*.png")}
 
@@ -133,8 +145,8 @@ def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
     for _ in range(2):  # The note is kept when the row is replaced.
         table, text, written = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=2")
         assert table["pendulum"]["verdict"] == "missed" and "As good as: CleanRL.\n" in written
-        assert text.count("0 of 1") == 2 and "| **missed** |" in text
-        assert "- Below the best on-policy figure: pendulum (-300.0 of -172.2).\n" in text
+        assert text.count("0 of 1") == 2 and cells_of("pendulum", written)[-1] == "**missed**"
+        assert "- Missed: pendulum (-300.0 of -172.2).\n" in text
         assert "A larger network was\ntried.\n" in written
 
 
@@ -170,16 +182,38 @@ def test_seeds_can_be_added_to_a_row(monkeypatch, tmp_path):
 
 def test_rows_of_one_seed_are_not_counted(monkeypatch, tmp_path):
     write_run(tmp_path, "pendulum", "pendulum", [-100.0] * 10)
-    _, text, _ = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
-    assert text.count("0 of 0") == 2 and cells_of("pendulum", text)[-1] == "one seed"
+    _, text, written = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=1")
+    assert text.count("0 of 0") == 2 and cells_of("pendulum", written)[-1] == "one seed"
+    assert suite("PPO, classic control, Box2D", text) == {"rows": 1, "runs": 1, "one seed": 1}
 
 
-def test_runs_of_sac_have_a_table_of_their_own(monkeypatch, tmp_path):
+def test_runs_of_sac_are_counted_apart(monkeypatch, tmp_path):
     for seed in range(2):
         write_run(tmp_path, "sac_pendulum", "sac_pendulum", [-100.0] * 10, seed, interval=1000)
     table, text, _ = write_results(monkeypatch, tmp_path, "sac_pendulum", "--seeds=2")
     assert table["sac_pendulum"]["algorithm"] == "sac"
-    assert "[sac_pendulum]" in text.partition("## SAC")[2] and "No run of" not in text
+    assert suite("SAC", text) == {"rows": 1, "runs": 2, "reached": 1}
+
+
+def test_both_algorithms_stand_beside_published_returns_of_mujoco(monkeypatch, tmp_path):
+    for seed in range(2):
+        write_run(tmp_path, "hopper", "hopper", [3000.0, 3100.0], seed, interval=500_000)
+    write_results(monkeypatch, tmp_path, "hopper", "--seeds=2")
+    write_run(
+        tmp_path,
+        "sac_hopper",
+        "sac",
+        [3600.0, 3700.0],
+        interval=500_000,
+        env="Hopper-v5",
+        settings=("--env-backend=inline", "--env=Hopper-v5"),
+    )
+    _, text, _ = write_results(
+        monkeypatch, tmp_path, "sac", "--label=sac_hopper", "--env=Hopper-v5", "--seeds=1"
+    )
+    [line] = [line for line in text.splitlines() if line.startswith("| Hopper-v5 ")]
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells == ["Hopper-v5", "3,100 ± 0 (2)", "2,609 (1M)", "3,700 (1)", "3,754 (1M) †"]
 
 
 def test_everything_can_be_written_from_results_json_alone(monkeypatch, tmp_path):
@@ -259,7 +293,7 @@ def test_averaged_weights_are_in_the_details(monkeypatch, tmp_path):
         monkeypatch, tmp_path, "pendulum", "--seeds=5", "--at-once=1"
     )
     assert table["pendulum"]["averaged"] == [-140, -141, -142, -143, -144]
-    assert cells_of("pendulum", text)[4] == "-170.0 ± 14.1"
+    assert cells_of("pendulum", written)[4] == "-170.0 ± 14.1"
     assert "Best: -100.0. Averaged: -142.0." in written.splitlines()
 
 

@@ -10,7 +10,9 @@ tests/faults/figures.jsonl keeps the newest figures of each harness.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import operator
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,18 +31,21 @@ FIGURES = ROOT / "tests" / "faults" / "figures.jsonl"
 # that are gone have their requirement, `asked`.
 Entry: TypeAlias = dict[str, object]
 
-# Requirement of the harnesses of each module in tests/faults, in the order of the table, and the figures that
-# FAULTS.md shows with their limits; None without a limit.
-ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
+# What the harnesses of each module in tests/faults break, in the order of the table, their requirement, and the
+# figures that FAULTS.md shows with their limits; None without a limit.
+ASKED: dict[str, tuple[str, str, dict[str, float | None]]] = {
     "test_environment_faults": (
+        "environments that crash, hang or return bad data",
         "an error that names the environment; no hang; no bad data returned",
         {"cases": None, "hangs": 0, "percent_over_the_deadline": 10, "returned": 0},
     ),
     "test_train_faults": (
+        "faults of environments in `train`",
         "exit code 1; at most 12 lines that name the environment",
         {"cases": None, "hangs": 0, "most_lines": 12},
     ),
     "test_killed_workers": (
+        "SIGKILL of workers",
         "no process, descriptor or segment left; median restart at most 250 ms",
         {
             "kills": None,
@@ -50,12 +55,18 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
             "more_segments": 0,
         },
     ),
-    "test_stalls": ("no stale result", {"steps": None, "timeouts": None, "stale": 0}),
+    "test_stalls": (
+        "steps with 1 % stalls",
+        "no stale result",
+        {"steps": None, "timeouts": None, "stale": 0},
+    ),
     "test_killed_parent": (
+        "SIGKILL of the parent, workers idle or busy",
         "no process left after 2 s",
         {"kills": None, "left": 0, "longest_seconds": 2},
     ),
     "test_stop_signals": (
+        "SIGINT and SIGTERM, anywhere in training",
         "a final checkpoint within 0.5 s and the graph call",
         {
             "cases": None,
@@ -65,10 +76,12 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
         },
     ),
     "test_kills": (
+        "SIGKILL of processes that train or save",
         "every run resumes; at most one interval lost",
-        {"kills": None, "resumes": None, "most_steps_lost": None, "interval": None, "left_over": 0},
+        {"kills": None, "resumes": None, "left_over": 0},
     ),
     "test_damaged_checkpoints": (
+        "damaged checkpoints",
         "falls back or refuses; no wrong value",
         {
             "cases": None,
@@ -79,22 +92,27 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
         },
     ),
     "test_runs_at_once": (
+        "the same run started twice",
         "refused within 1 s",
         {"cases": None, "refused": None, "most_seconds": 1},
     ),
     "test_resumption": (
+        "runs that are stopped and resumed, with `inline`, `tf`, `process` and `envpool`",
         "equal to a run that never stopped",
         {"resumed": None, "equal_hashes": None},
     ),
     "test_full_disk": (
+        "full disks",
         "nothing lost; training continues",
         {"trainings": None, "failed_saves": None, "failed_appends": None, "lost": 0},
     ),
     "test_hostile_runs": (
+        "hostile run folders",
         "refused or read; nothing executed",
         {"cases": None, "refused": None, "read": None, "executions": 0, "files_outside_touched": 0},
     ),
     "test_lost_learners": (
+        "learners that are killed, hang or are cut off",
         "all learners end within 30 s; the cause named; resumed exactly",
         {
             "cases": None,
@@ -104,10 +122,12 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
         },
     ),
     "test_lost_nodes": (
+        "nodes of Ray that are killed",
         "all learners end within 30 s; the cause named; resumed",
         {"cases": None, "problems": 0, "most_seconds_to_last_end": 30},
     ),
     "test_soak": (
+        "CartPole with crashes and stalls",
         "a score of at least 450; at most 10 % more steps",
         {
             "score_after_100000_steps": None,
@@ -117,6 +137,7 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
         },
     ),
     "test_leaks": (
+        "many batches of environments in one process",
         "no descriptor, thread or child more; memory at most +5 MB",
         {
             "create,_step,_close": None,
@@ -131,9 +152,11 @@ ASKED: dict[str, tuple[str, dict[str, float | None]]] = {
 PAGE = """\
 # Faults
 
-What happens when an environment crashes, a process is killed, or a file is damaged? Each harness in `tests/faults`
-breaks something many times and counts the outcome. `python scripts/faults.py --report` writes this page from
-`tests/faults/figures.jsonl`; [the details](tests/faults/details.md) have all figures.
+What happens when an environment crashes, a process is killed, or a file is damaged? Harnesses in `tests/faults`
+break something many times and count the outcomes. A row sums the cases of its harnesses, and has their worst time and
+oldest date.
+`python scripts/faults.py --report` writes this page from `tests/faults/figures.jsonl`;
+[the details](tests/faults/details.md) have each harness.
 [Resuming and faults](docs/guides/faults.md) tells how to handle faults.
 """
 REPEAT = """\
@@ -200,27 +223,34 @@ def read(path: Path) -> list[Entry]:
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """Returns the text of FAULTS.md: harnesses that exist, with a few figures each."""
-    rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
+    """Returns the text of FAULTS.md: a row for the harnesses of each module, with a few figures."""
+    harnesses = list(_harnesses(entries))
+    gone = [name for _, name, figures, _, _ in harnesses if "asked" in figures]
+    present = [harness for harness in harnesses if "asked" not in harness[2]]
+    rows = ["| what breaks | asked | reached | date |", "|:-|:-|:-|:-|"]
+    bad: list[str] = []
     above: list[str] = []
-    for module, name, figures, status, date in _harnesses(entries):
-        if module in ASKED and "asked" not in figures:
-            asked, limits = ASKED[module]
-            numbers = _numbers(figures)
-            shown = {key: numbers[key] for key in limits if key in numbers}
-            above += [
-                f"{name} ({_text({key: value}, '')}, limit {limits[key]:g})"
-                for key, value in shown.items()
-                if (limit := limits[key]) is not None and float(str(value)) > limit
+    for module, group in itertools.groupby(present, operator.itemgetter(0)):
+        mine = list(group)
+        title, asked, limits = ASKED.get(module, (module.removeprefix("test_"), "", {}))
+        problems = [f"{name} {status}" for _, name, _, status, _ in mine if status]
+        reached: dict[str, object] = {}
+        for key, limit in limits.items():
+            values = [
+                _numbers(figures)[key] for _, _, figures, _, _ in mine if key in _numbers(figures)
             ]
-            rows.append(_row(name, asked, _text(shown, status), date))
+            if values:
+                reached[key] = _combined(key, values)
+                if limit is not None and float(str(reached[key])) > limit:
+                    above.append(f"{title} ({_text({key: reached[key]}, '')}, limit {limit:g})")
+        bad += problems
+        oldest = min(date for *_, date in mine)
+        rows.append(_row(title, asked, _text(reached, "; ".join(problems)), oldest))
     dates = sorted({str(entry["date"]) for entry in entries if "date" in entry})
-    lose = [name for _, name, _, status, _ in _harnesses(entries) if status]
-    gone = [name for _, name, figures, _, _ in _harnesses(entries) if "asked" in figures]
     lines = [
         *PAGE.splitlines(),
         *("", *rows, "", "## Where we lose", ""),
-        f"- Failed or not run: {', '.join(lose) or 'no harness'}.",
+        f"- Failed or not run: {', '.join(bad) or 'no harness'}.",
         f"- Above the limit: {', '.join(above) or 'no figure'}.",
         f"- The figures are of {dates[0]} to {dates[-1]}. The code has changed since."
         if dates
@@ -231,11 +261,21 @@ def page(entries: Sequence[Entry]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _combined(name: str, values: list[object]) -> object:
+    """Returns the largest of times and shares, the sum of counts, and what is alone as it is."""
+    if len(values) == 1:
+        return values[0]
+    numbers = [value for value in values if isinstance(value, int | float)]
+    assert len(numbers) == len(values), (name, values)
+    is_count = not name.startswith(("most_", "longest_", "median_", "percent_"))
+    return sum(numbers) if is_count else max(numbers)
+
+
 def details(entries: Sequence[Entry]) -> str:
     """Returns the text of tests/faults/details.md: all harnesses with all figures."""
     rows = ["| harness | asked | reached | date |", "|:-|:-|:-|:-|"]
     for module, name, figures, status, date in _harnesses(entries):
-        asked = str(figures.get("asked") or ASKED.get(module, ("", {}))[0])
+        asked = str(figures.get("asked") or ASKED.get(module, ("", "", {}))[1])
         rows.append(_row(name, asked, _text(_numbers(figures), status), date))
     return "\n".join([*DETAILS.splitlines(), "", *rows, "", _origin(entries)]) + "\n"
 

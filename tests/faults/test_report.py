@@ -25,6 +25,12 @@ def test_the_newest_figures_and_failures_are_shown(tmp_path):
         outcome("test_stalls.py::test_some", "passed"),
         figures("stalls", "test_stalls.py::test_many", steps=10, stale=0, others=7),
         outcome("test_stalls.py::test_many", "passed"),
+        figures("restarts", "test_stalls.py::test_restarts", steps=4, stale=1, timeouts=2),
+        outcome("test_stalls.py::test_restarts", "passed"),
+        figures("asleep", "test_killed_parent.py::test_asleep", kills=3, longest_seconds=0.5),
+        outcome("test_killed_parent.py::test_asleep", "passed"),
+        figures("idle", "test_killed_parent.py::test_idle", kills=4, longest_seconds=0.3),
+        outcome("test_killed_parent.py::test_idle", "passed"),
         figures("soak", "test_soak.py::test_one", restarts=20),
         outcome("test_soak.py::test_one", "failed"),
         outcome("test_leaks.py::test_one", "failed"),
@@ -43,19 +49,27 @@ def test_the_newest_figures_and_failures_are_shown(tmp_path):
     [stalls] = lines_of(full, "| stalls |")
     assert stalls.endswith("| steps 10, stale 0, others 7 | 2026-01-02 |")
     assert "no stale result" in stalls
-    [stalls] = lines_of(short, "| stalls |")
-    assert stalls == "| stalls | no stale result | steps 10, stale 0 | 2026-01-02 |"
-    for text in (short, full):
-        assert lines_of(text, "| soak |")[0].endswith("| **failed**: restarts 20 | 2026-01-02 |")
-        assert lines_of(text, "| killed |")[0].endswith("| **not finished**: kills 1 |  |")
-        assert lines_of(text, "| hostile_runs |")[0].endswith("| **not run** |  |")
-        assert lines_of(text, "| test_one |")[0].endswith("| **failed** | 2026-01-02 |")
-        assert "2 cores. Versions: tensorflow 2." in text
+    [stalls] = lines_of(short, "| no stale result |")
+    assert stalls.endswith("| no stale result | steps 14, timeouts 2, stale 1 | 2026-01-02 |")
+    asked = "a score of at least 450; at most 10 % more steps"
+    for row in (
+        f"| {asked} | **soak failed**: restarts 20 | 2026-01-02 |",
+        "| **killed not finished**: kills 1 |  |",
+        "| **hostile_runs not run** |  |",
+        "| **test_one failed** | 2026-01-02 |",
+    ):
+        assert lines_of(short, row)
+    assert lines_of(full, "| soak |")[0].endswith("| **failed**: restarts 20 | 2026-01-02 |")
+    assert lines_of(full, "| killed |")[0].endswith("| **not finished**: kills 1 |  |")
+    assert lines_of(full, "| hostile_runs |")[0].endswith("| **not run** |  |")
+    assert all("2 cores. Versions: tensorflow 2." in text for text in (short, full))
     assert lines_of(full, "| test_one |  | **failed** |")
     assert lines_of(full, "| gone | much | kills 2 |") and not lines_of(short, "| gone |")
     assert "without a harness today: gone." in short
-    assert "Above the limit: twice (most seconds 1.5, limit 1)." in short
-    assert "Failed or not run: environment_faults, train_faults," in short
+    assert lines_of(short, "| kills 7, longest seconds 0.5 | 2026-01-02 |")
+    above = "steps with 1 % stalls (stale 1, limit 0), the same run started twice (most seconds 1.5, limit 1)."
+    assert f"Above the limit: {above}" in short
+    assert "Failed or not run: environment_faults not run, train_faults not run," in short
 
 
 def test_the_pages_are_those_of_the_stored_figures():
@@ -82,7 +96,7 @@ def test_the_command_runs_tests_and_keeps_earlier_figures(tmp_path, monkeypatch)
     monkeypatch.setattr(pytest, "main", run_tests)
     assert main([f"--outdir={tmp_path}", f"--figures={path}", "--", "-k", "leaks"]) == 1
     assert commands[0][-4:] == ["-m", "", "-k", "leaks"]  # Slow tests as well.
-    [line] = lines_of(table.read_text(), "| soak |")
+    [line] = lines_of(table.read_text(), "| a score of at least 450;")
     assert "restarts 500" in line and "tensorflow 2" in table.read_text()
     assert len(read(path)) == 3 and (tmp_path / "tests" / "faults" / "details.md").is_file()
     assert main(["--report", f"--outdir={tmp_path}", f"--figures={path}"]) == 0
