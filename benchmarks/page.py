@@ -62,47 +62,43 @@ times as fast as that peer: it is the median of the rounds' ratios.
 
 TRAINING = """\
 Environment steps per second, collecting and learning. All contestants do the same work; evaluation, logging and
-checkpoints are off. A peer counts with its faster number of threads. `tf` has our environments in TensorFlow; PureJaxRL
-and RLtools have their own, the other peers have Gymnasium's. SAC takes a gradient step of 256 rows a step.
+checkpoints are off. A peer counts with its faster number of threads. With `tf`, PureJaxRL and RLtools have their own
+environments, the other peers Gymnasium's. SAC takes a gradient step of 256 rows a step; a step of Pong is four frames.
 """
 STEPPING = """\
-Environment steps per second with random actions, without a policy. *here* uses worker processes; with `hybrid`, the
-parent process steps environments as one of them. The limit is the number of cores divided by the time of a step.
+Environment steps per second with random actions, without a policy. *here* uses worker processes. The limit is the
+number of cores divided by the time of a step.
 """
 START = """\
 The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
 first iteration; it is warm if compiled programs are stored. The parent process includes TensorFlow or PyTorch.
 """
 REPEAT = """\
-Run nothing else at the same time. Peers that are not installed are left out.
-
 ```sh
 pip install -e '.[bench]'
 python scripts/benchmark.py --suite=stepping --quick
-python scripts/benchmark.py --suite=all --markdown=benchmarks/details.md \\
-    --json=benchmarks/benchmarks.json --plot=benchmarks
 ```
 
-[CONTRIBUTING.md](CONTRIBUTING.md) tells how to install peers and to compare two commits. [Rejected
-optimizations](benchmarks/details.md#rejected-optimizations) lists changes that gained nothing.
+Run nothing else at the same time. Peers that are not installed are left out. [CONTRIBUTING.md](CONTRIBUTING.md) tells
+how to measure everything, install peers and compare two commits.
 """
 
 _TRAINED = {
-    "Pendulum, 8, worker processes": ("training", "Pendulum-v1/process/8"),
-    "Pendulum, 8, `tf`": ("training", "Pendulum-v1/tf/8"),
-    "Pendulum, 4, `tf`, minibatches of 256": ("training", "Pendulum-v1/tf/4"),
-    "CartPole, 8, `tf`": ("training", "CartPole-v1/tf/8"),
-    "HalfCheetah, 8, worker processes": ("training", "HalfCheetah-v5/process/8"),
-    "HalfCheetah, 8, `hybrid`": ("training", "HalfCheetah-v5/hybrid/8"),
+    "Pendulum, 8 `process`": ("training", "Pendulum-v1/process/8"),
+    "Pendulum, 8 `tf`": ("training", "Pendulum-v1/tf/8"),
+    "Pendulum, 4 `tf`": ("training", "Pendulum-v1/tf/4"),
+    "CartPole, 8 `tf`": ("training", "CartPole-v1/tf/8"),
+    "HalfCheetah, 8 `process`": ("training", "HalfCheetah-v5/process/8"),
+    "HalfCheetah, 8 `hybrid`": ("training", "HalfCheetah-v5/hybrid/8"),
     "HalfCheetah, 8, normalized": ("training", "HalfCheetah-v5/process/8/normalized"),
-    "HalfCheetah, 8, EnvPool's": ("training", "HalfCheetah-v5/envpool/8"),
-    "HalfCheetah, 32, worker processes": ("training", "HalfCheetah-v5/process/32"),
-    "Pong, 8, steps of four frames": ("images", "Pong/8"),
+    "HalfCheetah, 8 `envpool`": ("training", "HalfCheetah-v5/envpool/8"),
+    "HalfCheetah, 32 `process`": ("training", "HalfCheetah-v5/process/32"),
+    "Pong, 8 `process`": ("images", "Pong/8"),
     "HalfCheetah, 1, SAC": ("sac", "HalfCheetah-v5/sac"),
 }
 _LAST = "/10 of 10 min"  # Scores of the whole time.
 _STEPPED = {
-    f"{env.partition('-')[0]}, {number}": (f"{env}/process/{number}", f"{env}/hybrid/{number}")
+    f"{env.partition('-')[0]}, {number}": f"{env}/process/{number}"
     for env in ("Pendulum-v1", "HalfCheetah-v5")
     for number in (8, 32)
 }
@@ -148,7 +144,7 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
 
 def _training(results: Results) -> Iterator[str]:
     common = ("SB3", "skrl")
-    yield _row("task, environments", "here", *(PEERS[peer] for peer in common), "another peer")
+    yield _row("environments", "here", *(PEERS[peer] for peer in common), "another peer")
     yield "|:-|-:|-:|-:|:-|"
     for label, (suite, case) in _TRAINED.items():
         entry = results[suite][case]
@@ -164,14 +160,13 @@ def _training(results: Results) -> Iterator[str]:
 
 
 def _stepping(results: Results) -> Iterator[str]:
-    peers = ("SyncVectorEnv", "AsyncVectorEnv", "SB3", "PufferLib", "EnvPool")
-    names = (PEERS[peer] for peer in peers)
-    yield _row("task, environments", "here", *names, "of the limit", "`hybrid`", "of the limit")
-    yield "|:-|" + "-:|" * (len(peers) + 4)
-    for label, (case, hybrid) in _STEPPED.items():
-        entry, other = results["stepping"][case], results["stepping"][hybrid]
+    peers = ("SyncVectorEnv", "AsyncVectorEnv", "PufferLib", "EnvPool")
+    yield _row("environments", "here", *(PEERS[peer] for peer in peers), "of the limit")
+    yield "|:-|" + "-:|" * (len(peers) + 2)
+    for label, case in _STEPPED.items():
+        entry = results["stepping"][case]
         cells = [_ours(entry), *(_peer(entry, peer) for peer in peers), _of_limit(entry)]
-        yield _row(label, *cells, _ours(other), _of_limit(other))
+        yield _row(label, *cells)
     yield ""
 
 
@@ -187,7 +182,10 @@ def _start(results: Results) -> Iterator[str]:
 
 def _losses(results: Results) -> Iterator[str]:
     """Yields the cases in which a peer is better, by peer."""
-    yield from ("We are slower than a peer, take more memory, or score less in the same time:", "")
+    yield from (
+        "Cases in which a peer is faster, takes less memory, or scores more in the same time:",
+        "",
+    )
     losses: dict[str, list[str]] = {}
     for suite, cases in results.items():
         for case, entry in cases.items():
@@ -199,7 +197,7 @@ def _losses(results: Results) -> Iterator[str]:
                     theirs = format_number(figures_of(entry)[peer]["median"])
                     text = f"{format_number(number)}x" if number else f"{_ours(entry)} of {theirs}"
                     name = PEERS.get(peer, "a bare Python process")
-                    losses.setdefault(name, []).append(f"{suite} {case} ({text})")
+                    losses.setdefault(f"{name}, {suite}", []).append(f"{case} ({text})")
     for name, texts in losses.items():
         yield from _wrapped(f"- {name}: {', '.join(texts)}.", "  ")
     values = [(target, target.value(results)) for target in TARGETS]

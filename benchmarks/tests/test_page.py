@@ -30,4 +30,4 @@ def test_a_peer_that_is_faster_is_listed(tmp_path):
         (tmp_path / name).write_text(json.dumps(content))
     text = page(*read(tmp_path))
     assert "CleanRL 2,000 (0.5x)" in text
-    assert "- CleanRL: images Pong/8 (0.5x)." in text.splitlines()
+    assert "- CleanRL, images: Pong/8 (0.5x)." in text.splitlines()
