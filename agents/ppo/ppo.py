@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.algorithm import Algorithm, Report, check_arguments
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn
@@ -23,7 +24,7 @@ from agents.ppo.kl_limits import KLStop, multiply_kl_limits
 from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.seeds import Seeds
-from agents.settings.config import Config, elements_per_minibatch
+from agents.settings.config import Config, elements_per_minibatch, ppo_problem
 from agents.spaces import num_dimensions
 from agents.types import NestedTensor, NestedVariable, Space
 
@@ -61,9 +62,12 @@ class PPO(Algorithm):
         Raises:
           TypeError: An argument is something else, or unknown.
           UnsupportedSpaceError: There is no network or action distribution for a space.
-          UsageError: The network does not exist, or does not fit the observations.
+          UsageError: The network does not exist, or does not fit the observations; or a setting of a
+            subclass, which `Config` does not check.
         """
         check_arguments("PPO", batch_env, config, unknown)
+        if problem := ppo_problem(config):
+            raise UsageError(problem)
         config = multiply_kl_limits(config, num_dimensions(batch_env.action_space))
         self._batch_env, self._config, self._reducer = batch_env, config, reducer
         self._generator = tf.random.Generator.from_seed(Seeds(config.seed).one("algorithm"))
@@ -116,6 +120,8 @@ class PPO(Algorithm):
     @classmethod
     def describe(cls, config: Config, observation_space: Space, action_space: Space) -> list[str]:
         """Lines on the update, see `Algorithm`."""
+        if problem := ppo_problem(config):
+            raise UsageError(problem)
         minibatches = config.num_envs * config.rollout_length // config.minibatch_size
         return [
             f"update: {config.epochs} epochs of {minibatches} minibatches of "

@@ -123,6 +123,8 @@ class SAC(Algorithm):
     @classmethod
     def describe(cls, config: Config, observation_space: Space, action_space: Space) -> list[str]:
         """Lines on replay and update, see `Algorithm`."""
+        if problem := sac_problem(config):
+            raise UsageError(problem)
         check_bounded(action_space, "sac")
         size = check_memory(config.replay_capacity, observation_space, action_space)
         steps = config.num_envs * config.rollout_length

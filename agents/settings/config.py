@@ -731,8 +731,8 @@ class Config(BaseModel):
         """Refuses settings that contradict each other."""
         _check_environments(self)
         _check_learning(self)
-        _check_sizes(self)
-        if self.algorithm == "sac" and (problem := sac_problem(self)):
+        problems = {"ppo": ppo_problem, "sac": sac_problem}
+        if self.algorithm in problems and (problem := problems[self.algorithm](self)):
             _refuse(problem)
         return self
 
@@ -745,6 +745,26 @@ class Config(BaseModel):
     def settings(self, mode: Literal["json", "python"] = "json") -> dict[str, PlainData]:
         """The settings by name, without settings that only other algorithms read."""
         return self.model_dump(mode=mode, exclude=set(self.foreign_settings()))
+
+
+def ppo_problem(config: Config) -> str | None:
+    """Returns the message for settings with which PPO, or a subclass of it, can't train."""
+    total = config.num_envs * config.rollout_length
+    if total % config.minibatch_size:  # The update has static shapes.
+        return (
+            f"minibatch_size: {config.minibatch_size} does not divide the {total} steps of a rollout "
+            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length)\n"
+            f"the nearest size that divides them is {nearest_divisor(total, config.minibatch_size)}"
+        )
+    longest = math.gcd(config.rollout_length, config.minibatch_size)
+    if config.recurrent != "none" and config.sequence_length and longest % config.sequence_length:
+        return (
+            f"sequence_length: sequences of {config.sequence_length} steps do not divide both "
+            f"rollouts and minibatches (rollout_length {config.rollout_length}, "
+            f"minibatch_size {config.minibatch_size})\n"
+            f"the longest possible sequence has {longest} steps; 0 selects it"
+        )
+    return None
 
 
 def sac_problem(config: Config) -> str | None:
@@ -780,26 +800,6 @@ def sac_problem(config: Config) -> str | None:
             f"{config.learning_starts:,}: no step would learn"
         )
     return None
-
-
-def _check_sizes(config: Config) -> None:
-    if "minibatch_size" in config.foreign_settings():
-        return
-    total = config.num_envs * config.rollout_length
-    if total % config.minibatch_size:  # The update has static shapes.
-        _refuse(
-            f"minibatch_size: {config.minibatch_size} does not divide the {total} steps of a rollout "
-            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length)\n"
-            f"the nearest size that divides them is {nearest_divisor(total, config.minibatch_size)}"
-        )
-    longest = math.gcd(config.rollout_length, config.minibatch_size)
-    if config.recurrent != "none" and config.sequence_length and longest % config.sequence_length:
-        _refuse(
-            f"sequence_length: sequences of {config.sequence_length} steps do not divide both "
-            f"rollouts and minibatches (rollout_length {config.rollout_length}, "
-            f"minibatch_size {config.minibatch_size})\n"
-            f"the longest possible sequence has {longest} steps; 0 selects it"
-        )
 
 
 def _check_environments(config: Config) -> None:

@@ -5,6 +5,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.errors import UnsupportedSpaceError, UsageError
+from agents.ppo.ppo import PPO
 from agents.sac.sac import SAC
 from agents.settings.config_file import load_config
 from tests.policies.own_networks import SPACE
@@ -182,13 +183,25 @@ def test_settings_that_do_not_fit_are_refused(settings, message):
         load_config("sac", **settings)
 
 
-def test_a_subclass_refuses_them_as_well():
-    config = load_config(
-        "default", algorithm="my_module:MySAC", num_envs=1, rollout_length=8, minibatch_size=8
-    )
+@pytest.mark.parametrize(
+    ("algorithm", "preset", "message"),
+    [
+        (SAC, "default", "policy: sac needs squashed_gaussian, got gaussian"),
+        (PPO, "sac_pendulum", "minibatch_size: 64 does not divide the 16 steps of a rollout"),
+    ],
+)
+def test_a_subclass_refuses_them_as_well(algorithm, preset, message):
+    config = load_config(preset, algorithm="my_module:Mine")
     batch_env = Agent([RandomEnv()]).batch_env
-    with pytest.raises(UsageError, match="policy: sac needs squashed_gaussian, got gaussian"):
-        SAC(batch_env, config)
+    with pytest.raises(UsageError, match=message):
+        algorithm(batch_env, config)
+    with pytest.raises(UsageError, match=message):
+        algorithm.describe(config, batch_env.observation_space, batch_env.action_space)
+
+
+def test_a_subclass_takes_the_settings_of_the_preset():
+    config = load_config("sac_pendulum", algorithm="my_module:MySAC")
+    assert SAC(Agent([RandomEnv()]).batch_env, config).policy
 
 
 def test_ppo_refuses_settings_of_sac():
