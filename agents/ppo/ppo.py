@@ -12,7 +12,6 @@ from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn
 from agents.learning.grouped_variables import grouped
 from agents.learning.nonfinite import find_nonfinite
-from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.learning.returns import explained_variance
 from agents.policies.averaged_policy import AveragedPolicy
@@ -20,11 +19,11 @@ from agents.policies.policy import Policy
 from agents.policies.recurrent_cells import reset_state
 from agents.ppo.batch import RolloutProcessor
 from agents.ppo.correlated_noise import CorrelatedNoise
-from agents.ppo.kl_limits import KLStop, multiply_kl_limits
+from agents.ppo.kl_limits import multiply_kl_limits
 from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.seeds import Seeds
-from agents.settings.config import Config, elements_per_minibatch, ppo_problem
+from agents.settings.config import Config, ppo_problem
 from agents.spaces import num_dimensions
 from agents.types import NestedTensor, NestedVariable, Space
 
@@ -82,15 +81,11 @@ class PPO(Algorithm):
         self._loss = self.loss_class(network, config, reducer)
         self._update = Update(
             network.trainable_variables(),
-            make_optimizers(network.trainable_variables(), config),
             self._loss,
+            config,
             self._generator,
-            config.epochs,
-            elements_per_minibatch(config) // reducer.num_learners,
-            KLStop(config.kl_stop, config.kl_stop_after),
             reducer,
             compiles=not network.convolves,
-            reduces_weights=config.reduce_every == "epoch",
         )
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False)
         # Networks that see images learn in a plain graph, where TensorFlow has oneDNN.

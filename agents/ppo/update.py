@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from agents.learning.optimizers import Optimizer
+from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
 from agents.ppo.batch import Batch, Tensors
 from agents.ppo.kl_limits import KLStop
 from agents.ppo.loss import Loss
+from agents.settings.config import Config, elements_per_minibatch
 
 # Estimates `advantage`, `target` and `value` of a batch again (Andrychowicz et al., 2020, arXiv
 # 2006.05990, section 3.5).
@@ -42,37 +43,30 @@ class Update:
     def __init__(
         self,
         variables: dict[str, tf.Variable],
-        optimizers: Sequence[Optimizer],
         loss: Loss,
+        config: Config,
         generator: tf.random.Generator,
-        epochs: int,
-        minibatch_size: int,
-        kl_stop: KLStop | None = None,
         reducer: Reducer = SINGLE_LEARNER,
         compiles: bool = True,
-        reduces_weights: bool = False,
     ):
-        """Combines the parts.
+        """Creates the optimizers of the variables.
 
         Args:
           variables: Variables to train, by name.
-          optimizers: Optimizers, each of some of the variables.
           loss: The loss to minimize.
+          config: Its `minibatch_size` is that of all learners. With `reduce_every` epoch, learners
+            average weights and the optimizers' moments once an epoch, instead of the gradients of
+            every minibatch (McMahan et al., 2017, arXiv 1602.05629).
           generator: Shuffles the elements.
-          epochs: Passes over the batch.
-          minibatch_size: Elements of a minibatch, M; must divide the batch.
-          kl_stop: Stops updates early; by default never.
           reducer: Combines gradients and KL divergences of several learners.
           compiles: Whether to compile the programs between reductions that do not compile.
-          reduces_weights: Whether learners average weights and the optimizers' moments once an
-            epoch, instead of the gradients of every minibatch (McMahan et al., 2017, arXiv
-            1602.05629).
         """
-        self._variables, self._optimizers = variables, optimizers
-        self._loss, self._generator = loss, generator
-        self._epochs, self._minibatch_size = epochs, minibatch_size
-        self._kl_stop, self._reducer = kl_stop or KLStop(), reducer
-        self._reduces_weights = reduces_weights and not reducer.compiles
+        self._variables, self._optimizers = variables, make_optimizers(variables, config)
+        self._loss, self._generator, self._reducer = loss, generator, reducer
+        self._epochs = config.epochs
+        self._minibatch_size = elements_per_minibatch(config) // reducer.num_learners  # M.
+        self._kl_stop = KLStop(config.kl_stop, config.kl_stop_after)
+        self._reduces_weights = config.reduce_every == "epoch" and not reducer.compiles
         self._compiles_parts = compiles and not reducer.compiles
 
     def run(

@@ -5,10 +5,8 @@ import tensorflow as tf
 
 from agents.distributions.categorical import Categorical
 from agents.distributions.gaussian import Gaussian
-from agents.learning.optimizers import make_optimizers
 from agents.learning.reduction import SINGLE_LEARNER
 from agents.ppo.batch import Batch
-from agents.ppo.kl_limits import KLStop
 from agents.ppo.loss import Loss
 from agents.ppo.update import Update
 from agents.settings.config_file import load_config
@@ -95,22 +93,20 @@ class Learner:
         """Creates the parts; `run` is a graph, or eager for `jit_compile=None`."""
         size = len(arrays["advantage"])
         minibatch_size = M * size // N
-        sizes = {"num_envs": 1, "rollout_length": size, "minibatch_size": minibatch_size}
+        number = reducer.num_learners
+        sizes = {"num_envs": number, "rollout_length": size}
+        sizes["minibatch_size"] = minibatch_size * number
         settings = {"learning_rate": 0.01, "max_gradient_norm": 0.0, "value_coef": 0.7, **settings}
         self.config = load_config("default", **{**sizes, "epochs": EPOCHS, **settings})
         self.network, self.batch = LinearNetwork(weights), as_batch(arrays)
         self.loss = Loss(self.network, self.config, reducer)
         self.update = Update(
             self.network.variables(),
-            make_optimizers(self.network.variables(), self.config),
             self.loss,
+            self.config,
             tf.random.Generator.from_seed(1),
-            self.config.epochs,
-            minibatch_size,
-            KLStop(self.config.kl_stop, self.config.kl_stop_after),
             reducer,
-            compiles=compiles,
-            reduces_weights=self.config.reduce_every == "epoch",
+            compiles,
         )
         self.minibatches = np.stack(
             [np.random.default_rng(i).permutation(size) for i in range(self.config.epochs)]
