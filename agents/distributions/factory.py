@@ -21,7 +21,7 @@ from agents.errors import UnsupportedSpaceError, UsageError
 from agents.settings.config import Config
 from agents.settings.entry_points import call, load_function
 from agents.spaces import check_action_space, check_policy, leaf_spaces
-from agents.types import Space
+from agents.types import NestedTensor, Space
 
 _INTERFACE = ("parameters", "noise_size", "mask_size", "distribution", "noise", "to_environment")
 _METHODS = ("sample", "mode", "log_prob", "entropy", "statistics")  # The divergence is optional.
@@ -78,7 +78,7 @@ def _leaf_distribution(
                 f"{place}: expected a ParametricDistribution, got {type(made).__name__} without "
                 f"{', '.join(missing)}"
             )
-        call(_check_distribution, place, place, made)
+        call(_check_distribution, place, place, made, config.objective)
         return made
     if config.policy == "beta":
         return ParametricBeta(space)
@@ -91,8 +91,8 @@ def _leaf_distribution(
     return ParametricGaussian(space, log_std, config.state_dependent_std, scaled)
 
 
-def _check_distribution(place: str, parametric: ParametricDistribution) -> None:
-    """Evaluates a user's distributions, two at a time.
+def _check_distribution(place: str, parametric: ParametricDistribution, objective: str) -> None:
+    """Evaluates a user's distributions, two at a time, in a graph as training does.
 
     Raises:
       UsageError: A method is missing, a result has another shape, or samples are no function of the noise.
@@ -102,23 +102,28 @@ def _check_distribution(place: str, parametric: ParametricDistribution) -> None:
         for one in parametric.parameters
     ]
     mask = tf.ones([2, parametric.mask_size], tf.int8) if parametric.mask_size else None
-    distribution = parametric.distribution(parameters, mask)
-    missing = [name for name in _METHODS if not hasattr(distribution, name)]
-    if missing:
-        raise UsageError(
-            f"{place}: expected a Distribution, got {type(distribution).__name__} without {', '.join(missing)}"
-        )
     noise = parametric.noise(tf.random.Generator.from_seed(0), [2])
-    sample, again = distribution.sample(noise), distribution.sample(noise)
+
+    def evaluate() -> tuple[NestedTensor, NestedTensor, dict[str, tf.Tensor]]:
+        distribution = parametric.distribution(parameters, mask)
+        missing = [name for name in _METHODS if not hasattr(distribution, name)]
+        if missing:
+            raise UsageError(
+                f"{place}: expected a Distribution, got {type(distribution).__name__} without {', '.join(missing)}"
+            )
+        sample, again = distribution.sample(noise), distribution.sample(noise)
+        results = {"log_prob": distribution.log_prob(sample), "entropy": distribution.entropy()}
+        if objective != "clip":
+            results["kl"] = distribution.kl(distribution)
+        return sample, again, results
+
+    sample, again, results = tf.function(evaluate, autograph=False)()
     if not np.array_equal(sample, again, equal_nan=True):
         raise UsageError(
             f"{place}: sample(noise) has other results for equal noise\n"
             "draw all random numbers in noise(generator, batch_shape): else runs neither repeat nor resume exactly"
         )
-    for name, result in (
-        ("log_prob", distribution.log_prob(sample)),
-        ("entropy", distribution.entropy()),
-    ):
+    for name, result in results.items():
         if result.shape != [2]:
             raise UsageError(
                 f"{place}: {name} of 2 distributions has the shape {result.shape}, expected (2,)"

@@ -33,7 +33,7 @@ from agents.runs.initial_weights import copy_initial_weights, find_initial_weigh
 from agents.runs.run_directory import SWEEP_FILE, RunDirectory, resolve_run
 from agents.runs.wandb_tracker import is_tracked, wandb_tracker
 from agents.settings.config import PYTHON_BACKENDS, Config, device_of
-from agents.settings.config_file import config_text, load_config, settings_in
+from agents.settings.config_file import config_text, load_config
 from agents.settings.entry_points import (
     check_entry_points,
     name_modules,
@@ -44,7 +44,6 @@ from agents.settings.peer_names import argument_hint
 from agents.settings.reports import command_line, interpreter, report_error, run, say
 from agents.settings.resumption import check_resumption, differences
 from agents.settings.validation import abbreviate
-from agents.settings.without_effect import settings_without_effect
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
 from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
 from agents.types import PlainData
@@ -391,13 +390,13 @@ def _experiment(
         _check_name(options.name)
     preset = options.config or "default"
     config = load_config(preset, **overrides)
-    for line in settings_without_effect(config, settings_in(preset) | overrides.keys()):
-        warnings.warn(line, stacklevel=2)
     if others := folders_of_other_runs(preset):
         name_modules(overrides)
         with refusing_modules_in(*others):
             look_up(config, None, warns=False)
-    unchanged = load_config(preset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # They were given above.
+        unchanged = load_config(preset)
     other_env = config.env != unchanged.env
     lost = sorted(unchanged.env_kwargs.keys() - config.env_kwargs.keys())
     if lost and not other_env:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import os
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from agents.regular_files import write_atomically
 from agents.settings.config import MAX_DEPTH, Config
 from agents.settings.env_function import EnvFunction
 from agents.settings.validation import usage_error
+from agents.settings.without_effect import settings_without_effect
 from agents.suggestion import did_you_mean
 from agents.types import PlainData
 
@@ -59,7 +61,8 @@ def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData
         makes an environment, see `EnvFunction`.
 
     Returns:
-      The experiment; other settings have their defaults.
+      The experiment; other settings have their defaults. A warning names those that were given
+      and have no effect beside the others.
 
     Raises:
       UsageError: There is no such preset or file, it can't be read, or a setting is unknown, of a
@@ -88,7 +91,10 @@ def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData
         raise UsageError(f"{', '.join(names)}: nested too deeply, or contained in itself") from None
     # The validation makes it a plain string.
     kept = {"env": given["env"]} if isinstance(given.get("env"), EnvFunction) else {}
-    return config.model_copy(update=kept) if kept else config
+    config = config.model_copy(update=kept) if kept else config
+    for line in settings_without_effect(config, _written_settings(path) | overrides.keys()):
+        warnings.warn(line, stacklevel=2)
+    return config
 
 
 def save_config(config: Config, path: str | os.PathLike[str]) -> None:
@@ -158,9 +164,8 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def settings_in(name: str | os.PathLike[str]) -> set[str]:
+def _written_settings(path: Path) -> set[str]:
     """Returns the settings that a user has written into a file; none for presets and files of runs."""
-    path = _find_file(name)
     is_written = path.parent == PRESETS or has_right_checksum(path) is not None
     return set() if is_written else read_mapping(path).keys() - {EXTENDS}
 

@@ -110,6 +110,7 @@ class Broken(ParametricGaussian):
         distribution = super().distribution(parameters, mask)
         names = ("sample", "mode", "log_prob", "entropy", "statistics")
         own = types.SimpleNamespace(**{name: getattr(distribution, name) for name in names})
+        own.kl = lambda other: tf.zeros(2)
         Broken.change(own)
         return own
 
@@ -126,13 +127,20 @@ BROKEN = {
         one, "entropy", lambda: tf.constant(1.0)
     ),
     "failed\nValueError: .*'odd'": lambda one: setattr(one, "entropy", lambda: int("odd")),
+    # Which eager code converts, and graphs do not.
+    "failed\nTypeError: .*float64": lambda one: setattr(
+        one, "kl", lambda other: tf.where(tf.constant([True, False]), -1.0, tf.ones(2, tf.float64))
+    ),
+    "kl of 2 distributions has the shape ..,": lambda one: setattr(
+        one, "kl", lambda other: tf.constant(0.0)
+    ),
 }
 
 
 @pytest.mark.parametrize("message", BROKEN)
 def test_distributions_of_users_are_checked(message, monkeypatch):
     monkeypatch.setattr(Broken, "change", BROKEN[message])
-    config = load_config("default", policy=f"{__name__}:Broken")
+    config = load_config("default", policy=f"{__name__}:Broken", objective="kl")
     with pytest.raises(UsageError, match=message):
         make_action_distribution(spaces.Box(-1, 1, (3,)), config)
 

@@ -20,6 +20,7 @@ def read(name):
 
 RESULTS, BENCHMARKS = read("results/results.json"), read("benchmarks/benchmarks.json")
 LEARNERS, RUNS = read("benchmarks/distributed.json"), read("results/guide_runs.json")
+SAC = read("benchmarks/sac.json")
 HARNESSES = {
     line["harness"]: line["figures"]
     for line in map(json.loads, (ROOT / "tests/faults/figures.jsonl").read_text().splitlines())
@@ -29,7 +30,7 @@ ENVS = ("Pendulum-v1", "HalfCheetah-v5")
 
 
 def median(suite, case, contestant="ours"):
-    stored = LEARNERS if suite == "distributed" else BENCHMARKS
+    stored = {"distributed": LEARNERS, "sac": SAC}.get(suite, BENCHMARKS)
     return stored[suite][case][contestant]["median"]
 
 
@@ -57,7 +58,21 @@ def start():
 
 def questions():
     both = f"{minutes('cheetah'):.1f} minutes with PPO and {minutes('sac'):.0f} with SAC"
-    yield f"A million steps of HalfCheetah-v5 took {both}"
+    yield f"a million steps of HalfCheetah-v5 took {both}"
+    speed = median("sac", "HalfCheetah-v5/sac")
+    yield f"makes {speed:.0f} steps per second: a million takes {1e6 / speed / 60:.0f} minutes"
+    short, long, sac = (RESULTS[row] for row in ("cheetah", "cheetah_3m", "sac"))
+    yield (
+        f"PPO returns {short['mean']:,.0f} after {minutes('cheetah'):.1f} minutes "
+        f"and {long['mean']:,.0f} after {minutes('cheetah_3m'):.1f}"
+    )
+    at = next(i for i, step in enumerate(sac["curves"]["steps"]) if step >= 150_000)
+    then = statistics.mean(curve[at] for curve in sac["curves"]["returns"])
+    spent = minutes("sac") * sac["curves"]["steps"][at] / sac["steps"]
+    yield (
+        f"SAC returns {then:,.0f} after {spent:.0f} minutes "
+        f"and {sac['mean']:,.0f} after {minutes('sac'):.0f}"
+    )
     yield f"two million of Breakout took {minutes('breakout'):.0f} minutes with PPO"
 
 

@@ -39,7 +39,8 @@ def test_a_function_and_what_it_closes_over(backend):
         env.unwrapped.l = length
         return env
 
-    settings = {"env_kwargs": {"length": 1.5}, "max_episode_steps": 2, "num_processes": 1}
+    settings = {"env_kwargs": {"length": 1.5}, "max_episode_steps": 2}
+    settings["num_processes"] = 0 if backend == "inline" else 1
     with make(load_config("default", env=make_env, env_backend=backend, **settings)) as envs:
         assert (*envs.get_attr("g"), *envs.get_attr("l")) == (3.5, 1.5)
         envs.reset(seed=0)

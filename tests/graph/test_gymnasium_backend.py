@@ -145,7 +145,8 @@ def test_settings_and_arguments_reach_the_environments(my_wrappers, env_backend,
 def test_mistakes_are_typed_on_any_host(
     my_wrappers, env_backend, settings, env_kwargs, error, message
 ):
-    settings = {"env_backend": env_backend, "num_processes": 1, **settings}
+    processes = {} if env_backend == "inline" else {"num_processes": 1}
+    settings = {"env_backend": env_backend, **processes, **settings}
     with pytest.raises(error, match=message) as caught:
         with make(make_kwargs={"env_kwargs": env_kwargs}, **settings):
             pass

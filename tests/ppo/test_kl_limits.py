@@ -67,7 +67,8 @@ def test_the_end_of_an_epoch_considers_its_mean():
 @pytest.mark.parametrize("multiplied", [[], ["kl_stop"], ["kl_target"]])
 def test_limits_grow_with_the_root_of_the_dimensions(multiplied, dimensions, factor):
     limits = {"kl_stop": 0.02, "kl_target": 0.003}
-    config = load_config("default", **limits, **{f"multiply_{name}": True for name in multiplied})
+    settings = {f"multiply_{name}": True for name in multiplied}
+    config = load_config("default", objective="kl", **limits, **settings)
     config = multiply_kl_limits(config, dimensions)
     for name, limit in limits.items():
         expected = limit * (factor if name in multiplied else 1)

@@ -93,7 +93,9 @@ def test_a_setting_without_effect_is_named(tmp_path):
     file.write_text("extends: cartpole\nclip_ratio: 0.1\nobjective: kl\n")
     with pytest.warns(UserWarning, match="clip_ratio has no effect: it needs objective clip"):
         main([f"--config={file}", "--dry-run"])
-    RunDirectory(tmp_path / "run").prepare(load_config(file))
+    with pytest.warns(UserWarning, match="clip_ratio has no effect"):
+        config = load_config(file)
+    RunDirectory(tmp_path / "run").prepare(config)
     main([f"--config={tmp_path}/run/config.yaml", "--dry-run"])
 
 

@@ -71,7 +71,6 @@ def test_settings_that_contradict_each_other(settings, message, refused):
     [
         {"recurrent": "gru"},
         {"recurrent": "gru", "sequence_length": 32},
-        {"sequence_length": 48},
         {"reduce_every": "epoch"},
         {"wait_for": 0.5},
         {"env_backend": "tf", "env_restarts": {"limit": 0}},

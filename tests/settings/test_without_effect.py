@@ -1,9 +1,10 @@
 """Tests of settings without effect."""
 
+import warnings
+
 import pytest
 
-from agents.settings.config_file import load_config
-from agents.settings.without_effect import settings_without_effect
+from agents.settings.config_file import load_config, save_config
 
 # What was given, the settings among them without effect, and a change with which they have one.
 CASES = [
@@ -39,27 +40,35 @@ CASES = [
 ]  # fmt: skip
 
 
+def load(preset="default", **given):
+    """The configuration, and the settings that warnings name, with what they need."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        config = load_config(preset, **given)
+    lines = [str(warning.message) for warning in caught]
+    return config, [line.partition(" has no effect: it needs ")[::2] for line in lines]
+
+
 @pytest.mark.parametrize(("given", "named", "change"), CASES)
 def test_settings_that_another_one_turns_off_are_named(given, named, change):
-    config = load_config("default", **given)
-    lines = settings_without_effect(config, given)
-    assert [line.partition(" has no effect: it needs ")[0] for line in lines] == named
+    found = load(**given)[1]
+    assert [name for name, _ in found] == named
     [needed] = change
-    assert all(needed in line for line in lines)
-    changed = load_config("default", **{**given, **change})
-    assert settings_without_effect(changed, given) == []
+    assert all(needed in f"{name} {wording}" for name, wording in found)
+    assert load(**{**given, **change})[1] == []
 
 
 def test_of_sac_and_of_algorithms_of_users():
-    given = {"learn_entropy_coef": False, "target_entropy": -0.5}
-    [line] = settings_without_effect(load_config("sac", **given), given)
-    assert line == "target_entropy has no effect: it needs learn_entropy_coef true"
-    given = {"objective": "kl", "clip_ratio": 0.1, "algorithm": "my_module:MyPPO"}
-    assert settings_without_effect(load_config("default", **given), given) == []
+    found = load("sac", learn_entropy_coef=False, target_entropy=-0.5)[1]
+    assert found == [("target_entropy", "learn_entropy_coef true")]
+    assert load(objective="kl", clip_ratio=0.1, algorithm="my_module:MyPPO")[1] == []
 
 
-def test_defaults_and_settings_of_a_preset_are_not_chosen():
-    given = {"kl_stop_after": "minibatch", "reward_clip": 10.0, "normalize_reward": False}
-    assert settings_without_effect(load_config("default", **given), given) == []
-    config = load_config("default", objective="kl", clip_ratio=0.1)
-    assert settings_without_effect(config, ["objective"]) == []
+def test_defaults_and_settings_of_a_preset_or_a_run_are_not_chosen(tmp_path):
+    assert load(kl_stop_after="minibatch", reward_clip=10.0, normalize_reward=False)[1] == []
+    path = tmp_path / "config.yaml"
+    save_config(load(objective="kl", clip_ratio=0.1)[0], path)
+    assert load(path, objective="kl")[1] == []
+    assert [name for name, _ in load(path, clip_ratio=0.3)[1]] == ["clip_ratio"]
+    path.write_text("clip_ratio: 0.1\nobjective: kl\n")  # A file that a user has written.
+    assert [name for name, _ in load(path)[1]] == ["clip_ratio"]

@@ -145,6 +145,7 @@ def test_sac_acts_with_them_before_learning_starts(tmp_path):
     settings = SAC | {"initial_log_std": -19.0, "normalize_observ": False}
     source = train(tmp_path / "source", **settings | {"steps": 32, "learning_starts": 31})
     ACTIONS.clear()
+    del settings["initial_log_std"]
     train(tmp_path / "new", initial_weights=source, **settings | {"seed": 1, "steps": 32})
     acted = agents.load_policy(source)(OBSERV)[:, 0]
     assert all(np.abs(acted - action).min() < 1e-3 for action in ACTIONS[:32])
