@@ -131,12 +131,13 @@ def training_loop(
                 learner.iterate()
             with learner.time_shares.measuring("logging"):
                 _log(config, learner, metrics, console)
-            if due(config.eval_interval):
-                yield evaluate()
+            score = evaluate() if due(config.eval_interval) else None
             if due(config.checkpoint_interval):
                 if save():
                     final.saved_step = learner.step
                 _begin_episodes(learner)
+            if score is not None:  # With its checkpoint: users export it.
+                yield score
             if due(config.video_interval) or learner.step >= config.steps:
                 # Signals may interrupt it anywhere.
                 with (

@@ -174,6 +174,14 @@ def test_runs_with_other_backends_resume_as_if_they_had_never_stopped(request, t
     assert_equal_runs(stopped, never_stopped)
 
 
+def test_a_score_comes_with_the_checkpoint_of_its_step(tmp_path):
+    run = RunDirectory(tmp_path)
+    for score in train(small("cartpole", eval_interval=400, checkpoint_interval=400), run):
+        assert run.checkpoint("last").name == f"step-{score.step}"
+        if score.step == 800:
+            break
+
+
 def test_an_abandoned_run_resumes_as_if_it_had_never_stopped(cartpole, tmp_path):
     left, scores = RunDirectory(tmp_path / "left"), []
     for score in train(small("cartpole"), left):
