@@ -27,10 +27,16 @@ class Distribution(Protocol):
         """
 
     def mode(self) -> NestedTensor:
-        """Returns the deterministic sample of each distribution, shaped like `sample`."""
+        """Returns the deterministic sample of each distribution, shaped like `sample`.
+
+        In float32: TensorFlow Lite, to which it is exported, has no arithmetic in float64.
+        """
 
     def log_prob(self, sample: NestedTensor) -> tf.Tensor:
-        """Returns the log-probability or log-density of one sample each, float32 [...]."""
+        """Returns the log-probability or log-density of one sample each, float32 [...].
+
+        Of the sample, not of the action in the environment. A constant term may be left out.
+        """
 
     def entropy(self) -> tf.Tensor:
         """Returns the entropy in nats, float32 [...]."""
@@ -43,4 +49,4 @@ class Distribution(Protocol):
         """
 
     def statistics(self) -> dict[str, tf.Tensor]:
-        """Returns the tensors [..., *] to log as histograms, by name."""
+        """Returns the tensors [..., *] to log as histograms; `scale` becomes `rollout/scale`."""

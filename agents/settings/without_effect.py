@@ -96,12 +96,12 @@ _CONDITIONS = (
     ),
     Condition(
         ("initial_log_std", "divide_initial_std", "state_dependent_std"),
-        lambda config: config.policy != "beta",
+        lambda config: config.policy in {"gaussian", "squashed_gaussian"} or ":" in config.policy,
         "policy gaussian or squashed_gaussian",
     ),
     Condition(
         ("scale_actions",),
-        lambda config: config.policy not in {"squashed_gaussian", "beta"},
+        lambda config: config.policy == "gaussian" or ":" in config.policy,
         "policy gaussian",
     ),
     Condition(

@@ -93,6 +93,18 @@ def test_compiled_results_equal_eager_ones(case):
 
 
 @every_case
+def test_tensorflow_lite_can_compute_modes(case):
+    """It has no arithmetic in float64."""
+    parametric, generator = case.make(), np.random.default_rng(0)
+    parameters = random_parameters(parametric, [5], generator)
+    mask = random_mask(parametric, [5], generator)
+    mode = tf.function(lambda: parametric.distribution(parameters, mask).mode(), autograph=False)
+    operations = mode.get_concrete_function().graph.get_operations()
+    types = {one.type for one in operations if tf.float64 in [out.dtype for out in one.outputs]}
+    assert types <= {"Cast"}
+
+
+@every_case
 def test_extreme_distributions_do_not_diverge_from_themselves(case):
     """Their densities are narrow, or highest at a bound, where quadrature is most wrong."""
     parametric, generator = case.make(), np.random.default_rng(0)
