@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import tensorflow as tf
 
 from agents import stop_signals
-from agents.learning.reduction import Reducer, pack, unpack
+from agents.learning.reduction import Reducer
 
 Structure = TypeVar("Structure")
 
@@ -44,7 +44,7 @@ class TeamReducer(Reducer, abc.ABC):
         leaves = tf.nest.flatten(tensors)
         if not leaves:
             return tensors
-        data = pack([_to_bytes(leaf) for leaf in leaves])  # [bytes]
+        data = _pack([_to_bytes(leaf) for leaf in leaves])  # [bytes]
         sizes = [leaf.shape.num_elements() * leaf.dtype.size for leaf in leaves]
         parts = tf.split(self._gather(data), sizes, axis=1)
         joined = [
@@ -94,9 +94,10 @@ class TeamReducer(Reducer, abc.ABC):
             raise ValueError(
                 f"Expected tensors of one floating point type, got {', '.join(dtypes)}."
             )
-        total = self._sum(pack(leaves))  # [size]
-        parts = unpack(total / divisor, [leaf.shape for leaf in leaves])
-        combined: Structure = tf.nest.pack_sequence_as(tensors, parts)
+        total = self._sum(_pack(leaves)) / divisor  # [size]
+        parts = tf.split(total, [leaf.shape.num_elements() for leaf in leaves])
+        shaped = [tf.reshape(part, leaf.shape) for part, leaf in zip(parts, leaves, strict=True)]
+        combined: Structure = tf.nest.pack_sequence_as(tensors, shaped)
         return combined
 
     @abc.abstractmethod
@@ -119,6 +120,11 @@ class TeamReducer(Reducer, abc.ABC):
     @abc.abstractmethod
     def _raising_lost(self) -> contextlib.AbstractContextManager[None]:
         """Context that raises LearnerLostError instead of TensorFlow's errors."""
+
+
+def _pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """All elements of tensors one after another, [size]."""
+    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
 
 
 def _to_bytes(tensor: tf.Tensor) -> tf.Tensor:

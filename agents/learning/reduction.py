@@ -7,7 +7,7 @@ environments are not restarted there is no mask, and the results are those witho
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
@@ -106,15 +106,3 @@ def masked_mean(
         )
     )
     return total / tf.maximum(count, 1)
-
-
-def pack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """All elements of tensors one after another, [size], for a single reduction."""
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
-
-
-def unpack(packed: tf.Tensor, shapes: Sequence[tf.TensorShape]) -> list[tf.Tensor]:
-    """The tensors that were packed, given their shapes."""
-    sizes = [shape.num_elements() for shape in shapes]
-    parts = tf.split(packed, sizes)
-    return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]

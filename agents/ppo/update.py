@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from agents.learning.optimizers import make_optimizers
-from agents.learning.reduction import SINGLE_LEARNER, Reducer, pack, unpack
+from agents.learning.reduction import SINGLE_LEARNER, Reducer
 from agents.ppo.batch import Batch, Tensors
 from agents.ppo.kl_limits import KLStop
 from agents.ppo.loss import Loss
@@ -242,60 +242,13 @@ class Update:
             )
             return position, gradients
 
-        if not self._compiles_parts:
-            return all_minibatches(start)
-        if self._reduces_weights:
-            compiled = tf.function(all_minibatches, jit_compile=True, autograph=False)
-            position, gradients = compiled(start)
-            return position, gradients
-        return self._train_between_reductions(num_minibatches, start, compute, apply)
-
-    def _train_between_reductions(
-        self,
-        num_minibatches: int,
-        start: Position,
-        compute: Callable[[tf.Tensor], tuple[Tensors, Tensors]],
-        apply: Callable[[Position, Tensors, tf.Tensor, Tensors], Position],
-    ) -> tuple[Position, Tensors]:
-        """Like `all_minibatches`, but compiles what lies between two reductions.
-
-        It applies the gradients of a minibatch and computes the gradients of the next one: calling a
-        compiled program takes as long as a minibatch of a small network.
-        """
-        shapes = {name: variable.shape for name, variable in self._variables.items()}
-
-        def compute_packed(index: tf.Tensor) -> tuple[tf.Tensor, Tensors]:
-            gradients, metrics = compute(index)
-            return pack([*gradients.values(), metrics["approx_kl"]]), metrics
-
-        def follow(
-            position: Position, packed: tf.Tensor, metrics: Tensors
-        ) -> tuple[Position, tf.Tensor, Tensors]:
-            *gradients, approx_kl = unpack(packed, [*shapes.values(), tf.TensorShape([])])
-            by_name = dict(zip(shapes, gradients, strict=True))
-            position = apply(position, by_name, approx_kl, metrics)
-            # After the last minibatch, the result is not used.
-            return position, *compute_packed(tf.minimum(position.index, num_minibatches - 1))
-
-        compute_packed = tf.function(compute_packed, jit_compile=True, autograph=False)
-        follow = tf.function(follow, jit_compile=True, autograph=False)
-
-        def one_minibatch(
-            position: Position, own: tf.Tensor, _: tf.Tensor, metrics: Tensors
-        ) -> tuple[Position, tf.Tensor, tf.Tensor, Tensors]:
-            reduced = self._reducer.mean(own)
-            position, own, metrics = follow(position, reduced, metrics)
-            return position, own, reduced, metrics
-
-        own, metrics = compute_packed(start.index)
-        position, _, reduced, _ = tf.while_loop(
-            lambda position, *_: (position.index < num_minibatches) & position.proceed,
-            one_minibatch,
-            (start, own, own, metrics),
-            maximum_iterations=num_minibatches,
-        )
-        gradients = unpack(reduced[:-1], list(shapes.values()))
-        return position, dict(zip(shapes, gradients, strict=True))
+        if self._compiles_parts:  # What lies between two reductions.
+            if self._reduces_weights:
+                all_minibatches = _compiled(all_minibatches)
+            else:
+                compute, apply = _compiled(compute), _compiled(apply)
+        position, gradients = all_minibatches(start)
+        return position, gradients
 
     def _average_weights(self) -> None:
         """Averages the weights and the optimizers' moments of all learners."""
@@ -312,3 +265,8 @@ class Update:
 
     def _zero_gradients(self) -> Tensors:
         return {name: tf.zeros_like(variable) for name, variable in self._variables.items()}
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    compiled: Callable[..., Any] = tf.function(function, jit_compile=True, autograph=False)
+    return compiled

@@ -273,9 +273,9 @@ class Config(BaseModel):
     )
     env_restarts: Restarts = Field(
         Restarts(),
-        description="Restarts environments that raise, die, hang or return invalid data. A run has "
-        "at most limit restarts within window seconds; one more failure ends it. The "
-        "episodes that restarts cut are left out of all returns.",
+        description="Restarts environments that raise, die, hang or return invalid data. Training "
+        "and evaluations have at most limit restarts each within window seconds; one more failure "
+        "ends the run. The episodes that restarts cut are left out of all returns.",
     )
     max_episode_steps: int = Field(
         0,

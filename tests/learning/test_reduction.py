@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import strategies as st
 
-from agents.learning.reduction import SINGLE_LEARNER, Reducer, masked, masked_mean, pack, unpack
+from agents.learning.reduction import SINGLE_LEARNER, Reducer, masked, masked_mean
 from agents.learning.returns import explained_variance, standardize
 from tests.fingerprint import fingerprint
 from tests.tensor_toys import LearnerGroup, PlainGraphReducer
@@ -159,11 +159,3 @@ def test_reducers_that_communicate_do_not_compile():
     tf.nest.map_structure(np.testing.assert_array_equal, reduce(STRUCTURE), STRUCTURE)
     with pytest.raises(tf.errors.OpError):
         tf.function(reducer.sum, autograph=False, jit_compile=True)(STRUCTURE)
-
-
-def test_tensors_are_packed_one_after_another():
-    tensors = [tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.constant(5.0), tf.constant([6.0])]
-    packed = pack(tensors)
-    np.testing.assert_array_equal(packed, [1, 2, 3, 4, 5, 6])
-    for part, tensor in zip(unpack(packed, [one.shape for one in tensors]), tensors, strict=True):
-        np.testing.assert_array_equal(part, tensor)
