@@ -73,6 +73,10 @@ START = """\
 The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
 first iteration; it is warm if compiled programs are stored. The parent process includes TensorFlow or PyTorch.
 """
+LOSSES = """\
+Cases in which a peer is faster, takes less memory, or scores more in the same time. Of memory, *1.05x* means that we
+take 1.05 times as much. [The details](benchmarks/details.md) describe the cases.
+"""
 REPEAT = """\
 ```sh
 pip install -e '.[bench]'
@@ -94,7 +98,7 @@ _TRAINED = {
     "HalfCheetah, 8 `envpool`": ("training", "HalfCheetah-v5/envpool/8"),
     "HalfCheetah, 32 `process`": ("training", "HalfCheetah-v5/process/32"),
     "Pong, 8 `process`": ("images", "Pong/8"),
-    "HalfCheetah, 1, SAC": ("sac", "HalfCheetah-v5/sac"),
+    "HalfCheetah, 1, SAC, 2 threads": ("sac", "HalfCheetah-v5/sac"),
 }
 _LAST = "/10 of 10 min"  # Scores of the whole time.
 _STEPPED = {
@@ -182,10 +186,7 @@ def _start(results: Results) -> Iterator[str]:
 
 def _losses(results: Results) -> Iterator[str]:
     """Yields the cases in which a peer is better, by peer."""
-    yield from (
-        "Cases in which a peer is faster, takes less memory, or scores more in the same time:",
-        "",
-    )
+    yield LOSSES
     losses: dict[str, list[str]] = {}
     for suite, cases in results.items():
         for case, entry in cases.items():

@@ -6,7 +6,7 @@ import json
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from results.formatting import aligned, mean_and_deviation, plain, short
 from results.published import best
@@ -52,20 +52,10 @@ def page(table: Mapping[str, ComparedRow]) -> str:
     Args:
       table: Rows by label.
     """
-    rows = {
-        label: row for label, row in several_seeds(table).items() if algorithm(row) == ON_POLICY
-    }
+    rows = {label: row for label, row in table.items() if len(row["returns"]) > 1}
     lines = [*HEADER.splitlines(), "", *_wrapped(_count(rows)), "", *_suites(table), "", READING]
     lines += ["## MuJoCo, a million steps", "", MUJOCO, *_mujoco(table), ""]
-    lines += [
-        "## Where we lose",
-        "",
-        *_losses(several_seeds(table)),
-        "",
-        "## Repeat",
-        "",
-        *REPEAT.splitlines(),
-    ]
+    lines += ["## Where we lose", "", *_losses(rows), "", "## Repeat", "", *REPEAT.splitlines()]
     return "\n".join(lines) + "\n"
 
 
@@ -76,30 +66,24 @@ def compact_json(table: Mapping[str, ComparedRow]) -> str:
     )
 
 
-def algorithm(row: Row) -> str:
+def _algorithm(row: Row) -> str:
     """Returns a row's algorithm; old rows name none."""
     return row.get("algorithm", ON_POLICY)
 
 
-def several_seeds(table: Mapping[str, ComparedRow]) -> dict[str, ComparedRow]:
-    """Returns the rows that have more than one seed."""
-    return {label: row for label, row in table.items() if len(row["returns"]) > 1}
-
-
 def _suites(table: Mapping[str, ComparedRow]) -> list[str]:
     """Returns a table that counts verdicts by suite of tasks."""
-    verdicts = ["reached", "on-policy only", "late", "missed", "one seed"]
-    counts: dict[str, Counter[str]] = {}
+    verdicts = ["reached", "on-policy only", "late", "missed", "one seed", ""]
+    suites: dict[str, list[ComparedRow]] = {}
     for row in table.values():
-        is_sac = algorithm(row) != ON_POLICY
-        count = counts.setdefault("SAC" if is_sac else f"PPO, {_suite(row['env'])}", Counter())
-        count[row["verdict"].partition(":")[0]] += 1
-        count["seeds"] += len(row["returns"])
-    lines = [["algorithm, tasks", "rows", "runs", *verdicts, "no figure"]]
-    for name, count in sorted(counts.items()):
-        seeds = count.pop("seeds")
-        cells = (count[verdict] or "" for verdict in (*verdicts, ""))
-        lines.append([name, *map(str, (count.total(), seeds, *cells))])
+        is_sac = _algorithm(row) != ON_POLICY
+        suites.setdefault("SAC" if is_sac else f"PPO, {_suite(row['env'])}", []).append(row)
+    lines = [["algorithm, tasks", "rows", "runs", *verdicts[:-1], "no figure"]]
+    for name, rows in sorted(suites.items()):
+        runs = sum(len(row["returns"]) for row in rows)
+        counts = Counter(row["verdict"].partition(":")[0] for row in rows)
+        cells = (str(counts[verdict] or "") for verdict in verdicts)
+        lines.append([name, str(len(rows)), str(runs), *cells])
     return aligned(lines, "<>>>>>>>>")
 
 
@@ -121,9 +105,9 @@ def _mujoco(table: Mapping[str, ComparedRow]) -> list[str]:
     """Returns a table of the presets of MuJoCo's tasks after a million steps, with both algorithms."""
     tasks: dict[str, dict[str, ComparedRow]] = {}
     for label, row in table.items():
-        is_preset = algorithm(row) != ON_POLICY or label == row.get("preset")
+        is_preset = _algorithm(row) != ON_POLICY or label == row.get("preset")
         if is_preset and _suite(row["env"]) == "MuJoCo" and round(row["steps"], -4) == 1_000_000:
-            tasks.setdefault(row["env"], {})[algorithm(row)] = row
+            tasks.setdefault(row["env"], {})[_algorithm(row)] = row
     lines = [["task", "PPO", "on-policy", "SAC", "any algorithm"]]
     for env, rows in sorted(tasks.items()):
         figures = figures_of(next(iter(rows.values())))
@@ -145,14 +129,14 @@ def _with_seeds(row: Row | None) -> str:
 
 
 def _count(rows: Mapping[str, ComparedRow]) -> str:
-    """Returns how many targets are reached."""
-    compared = [row for row in rows.values() if row["verdict"]]
+    """Returns how many targets PPO reaches."""
+    compared = [row for row in rows.values() if row["verdict"] and _algorithm(row) == ON_POLICY]
     any_algorithm = sum(row["verdict"] == "reached" for row in compared)
     on_policy = sum(bool((one := on_policy_of(row)) and reaches(row, one)) for row in compared)
     return (
         f"**{on_policy} of {len(compared)} PPO rows reach the best published on-policy return for their "
         f"number of steps, and {any_algorithm} of {len(compared)} reach the best published return of any algorithm.** "
-        "Rows of one seed are not counted."
+        "Rows of one seed or without a published figure are not counted."
     )
 
 
@@ -167,19 +151,19 @@ def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
     }
     few = sum(len(row["returns"]) < 10 for row in rows.values())
     early = sum("agents" not in row.get("versions", {}) for row in rows.values())
-    points = [
-        ("Missed", (_gap(*item) for item in missed.items())),
-        ("Late", late),
-        (
-            "The worst seed has less than half of the mean",
-            (f"{label} ({short(min(row['returns']))})" for label, row in spread.items()),
-        ),
-    ]
-    lines = [line for title, items in points for line in _point(title, list(items))]
-    return lines + _item(
+    points = {
+        "Missed": [_gap(*item) for item in missed.items()],
+        "Late": late,
+        "The worst seed has less than half of the mean": [
+            f"{label} ({short(min(row['returns']))})" for label, row in spread.items()
+        ],
+    }
+    texts = [f"{title}: {', '.join(items) or 'no row'}." for title, items in points.items()]
+    texts.append(
         f"{few} of the {len(rows)} rows with several seeds have fewer than ten. {early} rows are from before "
         "26 November 2026, when KL limits changed: equal seeds may now differ."
     )
+    return [line for text in texts for line in _wrapped(f"- {text}", "  ")]
 
 
 def _gap(label: str, row: Row) -> str:
@@ -187,13 +171,5 @@ def _gap(label: str, row: Row) -> str:
     return f"{label} ({short(row['mean'])} of {one.mean:,g})" if one else label
 
 
-def _point(title: str, items: list[str]) -> list[str]:
-    return _item(f"{title}: {', '.join(items) or 'no row'}.")
-
-
-def _item(text: str) -> list[str]:
-    return textwrap.wrap(f"- {text}", WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-
-
-def _wrapped(text: str) -> Iterable[str]:
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False)

@@ -73,10 +73,11 @@ def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData
             f"load_config expected the name of a preset or a path, got {name!r}; pass settings by name: env=..."
         )
     path = _find_file(name)
-    values = _read_settings(path)
+    values = read_mapping(path)
+    inherited = _inherited(path, values.pop(EXTENDS, None))
     if callable(overrides.get("env")):
         overrides["env"] = EnvFunction(overrides["env"])
-    given = {**values, **overrides}
+    given = {**inherited, **values, **overrides}
 
     def origin(setting: str) -> str:
         return "" if setting in overrides else f" in {path}"
@@ -92,7 +93,10 @@ def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData
     # The validation makes it a plain string.
     kept = {"env": given["env"]} if isinstance(given.get("env"), EnvFunction) else {}
     config = config.model_copy(update=kept) if kept else config
-    for line in settings_without_effect(config, _written_settings(path) | overrides.keys()):
+    # Nobody has chosen what stands in presets and in files of runs.
+    is_chosen = path.parent != PRESETS and has_right_checksum(path) is None
+    chosen = {*overrides, *(values if is_chosen else ())}
+    for line in settings_without_effect(config, chosen):
         warnings.warn(line, stacklevel=2)
     return config
 
@@ -164,12 +168,6 @@ def preset_names() -> list[str]:
     return sorted(path.stem for path in PRESETS.glob("*.yaml"))
 
 
-def _written_settings(path: Path) -> set[str]:
-    """Returns the settings that a user has written into a file; none for presets and files of runs."""
-    is_written = path.parent == PRESETS or has_right_checksum(path) is not None
-    return set() if is_written else read_mapping(path).keys() - {EXTENDS}
-
-
 def _find_file(name: str | os.PathLike[str]) -> Path:
     """Returns the path of a preset, or the path that was given."""
     text = os.fspath(name)
@@ -190,12 +188,10 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
     return PRESETS / f"{text}.yaml"
 
 
-def _read_settings(path: Path) -> Mapping[str, PlainData]:
-    """Returns the settings of a YAML file, with those of the preset that it extends."""
-    values = read_mapping(path)
-    base = values.pop(EXTENDS, None)
+def _inherited(path: Path, base: PlainData) -> Mapping[str, PlainData]:
+    """Returns the settings of the preset that a file extends, if any."""
     if base is None:
-        return values
+        return {}
     if base not in preset_names():
         suggestion = did_you_mean(str(base), preset_names())
         raise UsageError(f"{EXTENDS} in {path}: expected a preset, got {base!r}{suggestion}")
@@ -205,7 +201,7 @@ def _read_settings(path: Path) -> Mapping[str, PlainData]:
             f"{EXTENDS} in {path}: preset '{base}' already extends '{inherited[EXTENDS]}'; "
             "extend that instead"
         )
-    return {**inherited, **values}
+    return inherited
 
 
 def read_mapping(path: Path) -> dict[str, PlainData]:

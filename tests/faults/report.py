@@ -78,7 +78,7 @@ ASKED: dict[str, tuple[str, str, dict[str, float | None]]] = {
     "test_kills": (
         "SIGKILL of processes that train or save",
         "every run resumes; at most one interval lost",
-        {"kills": None, "resumes": None, "left_over": 0},
+        {"kills": None, "resumes": None, "most_steps_lost": None, "interval": None, "left_over": 0},
     ),
     "test_damaged_checkpoints": (
         "damaged checkpoints",
@@ -267,7 +267,7 @@ def _combined(name: str, values: list[object]) -> object:
         return values[0]
     numbers = [value for value in values if isinstance(value, int | float)]
     assert len(numbers) == len(values), (name, values)
-    is_count = not name.startswith(("most_", "longest_", "median_", "percent_"))
+    is_count = not name.startswith(("most_", "longest_", "median_", "percent_", "interval"))
     return sum(numbers) if is_count else max(numbers)
 
 
