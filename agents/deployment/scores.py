@@ -35,7 +35,7 @@ def in_words(report: dict[str, PlainData]) -> str:
     spread = f"{report['return_mean']:.1f} +- {report['return_std']:.1f}"
     logged = report["logged"]
     if logged is None:
-        verdict = "not compared: the run has no evaluation of these episodes at this step"
+        verdict = "the run has no evaluation to compare it with"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "equal to the run's evaluation at this step"
     else:

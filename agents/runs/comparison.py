@@ -23,6 +23,14 @@ Axis = Literal["steps", "minutes"]
 CONFIDENCE = 0.95
 NUM_RESAMPLES = 2000
 UNDIVIDED = "all runs"  # The label of a group beside which there is no other.
+# Settings that change neither what a run learns nor its scores.
+_WITHOUT_INFLUENCE = {
+    "log_interval",
+    "histogram_interval",
+    "video_interval",
+    "step_timeout",
+    "start_timeout",
+}
 _DIGITS = 6  # Of settings in labels.
 _MAX_POSITIONS = 1000  # Of a curve; over minutes, each evaluation of each run has its own.
 # How often the interval of so few seeds misses, by simulation with normally distributed scores.
@@ -37,7 +45,7 @@ class RunScores:
 
     Attributes:
       name: The name of the run's folder.
-      settings: The run's configuration, as plain data by setting.
+      settings: The run's configuration, as plain data by setting, see `Config.settings`.
       steps: Environment steps of the points, strictly ascending, float64 [N].
       minutes: Minutes of training at the points, see `elapsed_minutes`, float64 [N].
       values: The metric, float64 [N].
@@ -73,7 +81,7 @@ def read_scores(run: RunDirectory, metric: str) -> RunScores:
     rates = [row["perf/steps_per_second"] for row in rows if "perf/steps_per_second" in row]
     return RunScores(
         name=run.path.resolve().name,
-        settings=run.load_config().model_dump(mode="json"),
+        settings=run.load_config().settings(),
         steps=columns[0],
         minutes=np.maximum.accumulate(columns[1]),
         values=columns[2],
@@ -214,6 +222,7 @@ class Group:
 def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]:
     """Groups runs by the settings that differ within an environment, except for the seed.
 
+    Settings that only other algorithms read, or that have no influence on scores, do not count.
     Floats differ if their first six digits do. Scores between two points of a run are interpolated
     linearly; none are added before its first point or after its last. Of runs with equal settings
     and seed, which are equal, the longest one counts; a warning names the others.
@@ -245,16 +254,20 @@ def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
 
     def value(run: RunScores, name: str) -> PlainData:
         is_seed = have_own and name == "initial_weights"
-        return bool(run.settings[name]) if is_seed else run.settings[name]
+        return bool(run.settings[name]) if is_seed else run.settings.get(name)
+
+    def values(name: str) -> set[str]:
+        return {as_text(value(run, name), _DIGITS) for run in runs if name in run.settings}
 
     names = [
         name
         for name in Config.model_fields
-        if name != "seed" and len({as_text(value(run, name), _DIGITS) for run in runs}) > 1
+        if name not in {"seed", *_WITHOUT_INFLUENCE} and len(values(name)) > 1
     ]
     groups: dict[str, list[RunScores]] = {}
     for run in sorted(runs, key=lambda run: [_rank(value(run, name)) for name in names]):
-        label = ", ".join(f"{name}={as_text(value(run, name), _DIGITS)}" for name in names)
+        own = [name for name in names if name in run.settings]
+        label = ", ".join(f"{name}={as_text(value(run, name), _DIGITS)}" for name in own)
         groups.setdefault(label or UNDIVIDED, []).append(run)
     return groups
 

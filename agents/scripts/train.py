@@ -45,7 +45,11 @@ from agents.settings.reports import command_line, interpreter, report_error, run
 from agents.settings.resumption import check_resumption, differences
 from agents.settings.validation import abbreviate
 from agents.tensorflow_setup import quiet_tensorflow, start_tensorflow
-from agents.training.episode_cuts import warn_of_cut_episodes, warn_of_endless_episodes
+from agents.training.episode_cuts import (
+    episode_limit,
+    warn_of_cut_episodes,
+    warn_of_endless_episodes,
+)
 from agents.types import PlainData
 from agents.workers.spawner import pinned_working_directory
 
@@ -476,7 +480,8 @@ def _dry_run(config: Config, resumed: RunDirectory | None, num_learners: int) ->
             from agents.deployment.trained_policy import single_spaces
             from agents.training.summary import summarize
 
-            return [config_text(config), *summarize(config, *single_spaces(envs))]
+            lines = summarize(config, *single_spaces(envs), episode_limit(config, spec))
+            return [config_text(config), *lines]
 
 
 def look_up(

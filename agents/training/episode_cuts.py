@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 LONGEST_EPISODE = 100_000
 
 
+def episode_limit(config: Config, spec: EnvSpec) -> int:
+    """Returns the steps after which episodes are truncated; 0 if there is no time limit."""
+    return (config.max_episode_steps or spec.max_episode_steps or 0) // config.action_repeat
+
+
 def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
     """Warns where no time limit ends episodes; one that lasts makes evaluations long."""
     if config.max_episode_steps or spec.max_episode_steps:
@@ -29,7 +34,7 @@ def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
 
 def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
     """Warns where checkpoints leave no time for a whole episode, whose end is never learned."""
-    limit = (config.max_episode_steps or spec.max_episode_steps or 0) // config.action_repeat
+    limit = episode_limit(config, spec)
     # Checkpoints are saved between rollouts.
     steps = max(config.checkpoint_interval // config.num_envs, config.rollout_length)
     if steps < limit and config.checkpoint_interval < config.steps:

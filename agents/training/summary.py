@@ -19,13 +19,16 @@ from agents.types import Space
 _STEP_BYTES = 16
 
 
-def summarize(config: Config, observation_space: Space, action_space: Space) -> list[str]:
+def summarize(
+    config: Config, observation_space: Space, action_space: Space, episode_limit: int = 0
+) -> list[str]:
     """Returns lines that describe an experiment and the memory that it takes.
 
     Args:
       config: The experiment.
       observation_space: Of one environment.
       action_space: Of one environment.
+      episode_limit: Steps after which episodes are truncated; 0 if there is no time limit.
 
     Raises:
       UnsupportedSpaceError: There is no network or action distribution for a space.
@@ -39,6 +42,8 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
     num_bytes = sum(math.prod(weight.shape) * weight.dtype.size for weight in weights.values())
     num_bytes += sum(2 * 4 * math.prod(weight.shape) for weight in trained.values())
     iteration = config.num_envs * config.rollout_length
+    num_evaluations = _num_evaluations(config, iteration)
+    most_steps = num_evaluations * config.eval_episodes * episode_limit
     width = max(map(len, weights))
     return [
         f"observations: {observation_space}",
@@ -52,7 +57,8 @@ def summarize(config: Config, observation_space: Space, action_space: Space) -> 
         f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
         *own_lines,
         f"training: {math.ceil(config.steps / iteration):,} iterations, "
-        f"{_num_evaluations(config, iteration):,} evaluations of {config.eval_episodes} episodes",
+        f"{num_evaluations:,} evaluations of {config.eval_episodes} episodes"
+        f"{f', at most {most_steps:,} steps in all' if most_steps else ''}",
     ]
 
 

@@ -17,10 +17,10 @@ from agents.runs.comparison import (
 from agents.settings.config_file import load_config
 
 
-def run(points=((1000, 0.0),), name="run", pace=1e-3, **changed):
+def run(points=((1000, 0.0),), name="run", pace=1e-3, preset="pendulum", **changed):
     """A run with these steps and scores; `pace` is in minutes per step."""
     steps, values = np.array(points, np.float64).T
-    config = load_config("pendulum", **changed).model_dump(mode="json")
+    config = load_config(preset, **changed).settings()
     return RunScores(name, config, steps, pace * steps, values, rate=100.0)
 
 
@@ -82,6 +82,21 @@ def test_environments_are_apart_and_what_differs_between_them_only_is_no_label()
         for rate in ("0.0001", "0.001")
     ]
     assert labels(compare_runs(runs[1:]))[2:] == [("Pendulum-v1", UNDIVIDED, 1)]
+
+
+def test_settings_without_influence_are_no_label():
+    runs = [run(seed=0), run(seed=1, log_interval=1000, histogram_interval=0, video_interval=5000)]
+    assert labels(compare_runs(runs)) == [("Pendulum-v1", UNDIVIDED, 2)]
+
+
+def test_settings_that_an_algorithm_does_not_read_are_no_label():
+    ppo = [run(epochs=epochs) for epochs in (3, 5)]
+    sac = [run(preset="sac_pendulum", n_step=n_step) for n_step in (1, 3)]
+    for _, label, _ in labels(compare_runs([*ppo, *sac])):
+        names = {part.split("=")[0] for part in label.split(", ")}
+        own = {"n_step"} if "algorithm=sac" in label else {"epochs"}
+        assert names & {"epochs", "minibatch_size", "n_step", "learning_starts"} == own
+    assert labels(compare_runs(sac)) == [("Pendulum-v1", f"n_step={n}", 1) for n in (1, 3)]
 
 
 def test_a_run_of_its_own_that_each_goes_on_with_is_a_seed():

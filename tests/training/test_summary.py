@@ -33,11 +33,11 @@ def test_memory_and_counts_of_iterations():
         minibatch_size=250, epochs=3, steps=5500, eval_interval=1000, eval_episodes=4,
     )  # fmt: skip
     space = spaces.Box(0, 255, (84, 84, 4), np.uint8)
-    text = "\n".join(summarize(config, space, spaces.Discrete(3)))
+    text = "\n".join(summarize(config, space, spaces.Discrete(3), episode_limit=50))
     size = 1000 * (2 * (84 * 84 * 4 + 8) + 4 * 3 + 16)
     assert f"rollout: 10 environments x 100 steps, {size / 1e6:.1f} MB" in text
     assert "update: 3 epochs of 4 minibatches of 250 steps" in text
-    assert "training: 6 iterations, 6 evaluations of 4 episodes" in text
+    assert "training: 6 iterations, 6 evaluations of 4 episodes, at most 1,200 steps in all" in text
     assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
 
 
