@@ -18,6 +18,7 @@ from benchmarks.targets import TARGETS
 FILES = ("benchmarks.json", "sac.json", "distributed.json")
 DETAILS = "benchmarks/details.md"
 WIDTH = 118
+NO_BREAK = "\N{NO-BREAK SPACE}"  # Keeps rows of tables in one line.
 
 # Contestants of other libraries; the others are variants of ours.
 PEERS = {
@@ -54,16 +55,14 @@ HEADER = """\
 
 How fast does it train and step, how soon does it start, and how much memory does it take? [The
 details](benchmarks/details.md) have every contestant, all settings and versions, intervals, several learners, and
-scores after ten minutes. `python scripts/benchmark.py --report` writes this page from `benchmarks/*.json`.
-
-Every cell is a median over rounds. Contestants take turns, each in a process of its own. *1.5x* means that we are 1.5
-times as fast as that peer: it is the median of the rounds' ratios.
+scores after ten minutes. Cells are medians over rounds, in which contestants take turns, each in a process of its own.
+*1.5x* means that we are 1.5 times as fast as that peer: the median of the rounds' ratios.
 """
 
 TRAINING = """\
-Environment steps per second, collecting and learning. All contestants do the same work; evaluation, logging and
-checkpoints are off. A peer counts with its faster number of threads. With `tf`, PureJaxRL and RLtools have their own
-environments, the other peers Gymnasium's. SAC takes a gradient step of 256 rows a step; a step of Pong is four frames.
+Environment steps per second, collecting and learning; evaluation, logging and checkpoints are off. Each peer has its
+faster number of threads. With `tf`, PureJaxRL has its own environments, the other peers Gymnasium's. SAC takes a
+gradient step of 256 rows a step; a step of Pong is four frames. The details add CleanRL's PPO, rl_games and RLtools.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes. The limit is the
@@ -83,19 +82,15 @@ pip install -e '.[bench]'
 python scripts/benchmark.py --suite=stepping --quick
 ```
 
-Run nothing else at the same time. Peers that are not installed are left out. [CONTRIBUTING.md](CONTRIBUTING.md) tells
-how to measure everything, install peers and compare two commits.
+Run nothing else at the same time. Peers that are not installed are left out. `--report` writes this page from
+`benchmarks/*.json`. [CONTRIBUTING.md](CONTRIBUTING.md) tells how to measure everything and compare two commits.
 """
 
 _TRAINED = {
     "Pendulum, 8 `process`": ("training", "Pendulum-v1/process/8"),
     "Pendulum, 8 `tf`": ("training", "Pendulum-v1/tf/8"),
-    "Pendulum, 4 `tf`": ("training", "Pendulum-v1/tf/4"),
     "CartPole, 8 `tf`": ("training", "CartPole-v1/tf/8"),
     "HalfCheetah, 8 `process`": ("training", "HalfCheetah-v5/process/8"),
-    "HalfCheetah, 8 `hybrid`": ("training", "HalfCheetah-v5/hybrid/8"),
-    "HalfCheetah, 8, normalized": ("training", "HalfCheetah-v5/process/8/normalized"),
-    "HalfCheetah, 8 `envpool`": ("training", "HalfCheetah-v5/envpool/8"),
     "HalfCheetah, 32 `process`": ("training", "HalfCheetah-v5/process/32"),
     "Pong, 8 `process`": ("images", "Pong/8"),
     "HalfCheetah, 1, SAC, 2 threads": ("sac", "HalfCheetah-v5/sac"),
@@ -111,7 +106,6 @@ _STARTED = {
     "start with worker processes, cold, s": ("startup", "Pendulum-v1/process/8/cold"),
     "start with worker processes, warm, s": ("startup", "Pendulum-v1/process/8/warm"),
     "memory of the parent process, MB": ("memory", "Pendulum-v1/parent/8"),
-    "a million steps of HalfCheetah, s": ("goals", "HalfCheetah-v5/process/1M steps"),
 }
 
 
@@ -249,7 +243,7 @@ def _peer(entry: Entry, peer: str) -> str:
     figure, ratio = figures_of(entry).get(peer), scalar(entry, f"ratio_{peer}")
     if figure is None:
         return ""
-    times = f" ({format_number(ratio)}x)" if ratio and figure["unit"] in (*SPEEDS, *TIMES) else ""
+    times = f"{NO_BREAK}({format_number(ratio)}x)" if ratio and figure["unit"] in (*SPEEDS, *TIMES) else ""
     return f"{format_number(figure['median'])}{times}"
 
 
