@@ -93,7 +93,7 @@ examples:
   agents sweep --logdir=logdir --config=cheetah --steps=300000 --space=my_space.yaml
   agents sweep --logdir=logdir --timestamp=20260131T120000 --trials=100
 The last command continues a sweep. In several terminals, it trains several trials at once.
-Guide: docs/guides/tuning.md"""
+It needs pip install '.[sweep]'. Guide: docs/guides/training.md"""
 
 
 class SweepOptions(BaseModel):

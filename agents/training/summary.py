@@ -56,7 +56,7 @@ def summarize(
         f"rollout: {config.num_envs} environments x {config.rollout_length} steps, "
         f"{_megabytes(iteration * _bytes_per_step(observation_space, action_space, policy))}",
         *own_lines,
-        f"training: {math.ceil(config.steps / iteration):,} iterations, "
+        f"training: {math.ceil(config.steps / iteration):,} iterations of {iteration:,} steps, "
         f"{num_evaluations:,} evaluations of {config.eval_episodes} episodes"
         f"{f', at most {most_steps:,} steps in all' if most_steps else ''}",
     ]

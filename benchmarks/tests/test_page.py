@@ -28,6 +28,6 @@ def test_a_peer_that_is_faster_is_listed(tmp_path):
             case |= {"ratio_CleanRL": 0.5}
             case["CleanRL"] |= {"median": 2000.0}
         (tmp_path / name).write_text(json.dumps(content))
-    text = page(*read(tmp_path))
+    text = page(*read(tmp_path)).replace("\N{NO-BREAK SPACE}", " ")
     assert "CleanRL 2,000 (0.5x)" in text
     assert "- CleanRL, images: Pong/8 (0.5x)." in text.splitlines()

@@ -37,7 +37,7 @@ def test_memory_and_counts_of_iterations():
     size = 1000 * (2 * (84 * 84 * 4 + 8) + 4 * 3 + 16)
     assert f"rollout: 10 environments x 100 steps, {size / 1e6:.1f} MB" in text
     assert "update: 3 epochs of 4 minibatches of 250 steps" in text
-    assert "training: 6 iterations, 6 evaluations of 4 episodes, at most 1,200 steps in all" in text
+    assert "training: 6 iterations of 1,000 steps, 6 evaluations of 4 episodes, at most 1,200 steps in all" in text
     assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
 
 
@@ -55,7 +55,7 @@ def test_evaluations_are_those_that_training_makes(steps, interval):
     lines = summarize(config, spaces.Box(-1, 1, (3,)), spaces.Discrete(3))
     ends = range(100, steps + 100, 100)
     due = sum(end // interval > (end - 100) // interval or end >= steps for end in ends)
-    assert f"{len(ends):,} iterations, {due:,} evaluations of" in lines[-1]
+    assert f"{len(ends):,} iterations of 100 steps, {due:,} evaluations of" in lines[-1]
 
 
 def test_scaled_actions_are_named():
