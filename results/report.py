@@ -28,7 +28,7 @@ A row is a preset, or a preset with other settings. Its return is the mean of it
 - **late**: high enough, but after more steps. It does not count as reached. **missed**: none of these.
 
 Published returns come from other versions of the environments and other protocols. A row is compared with runs of up
-to 1.5 times its steps, or with the best run of any length.
+to 1.5 times its steps. If there are none, the best run of any length counts.
 """
 MUJOCO = """\
 Mean ± population standard deviation over seeds (divisor n); in brackets, how many seeds, or the steps of a published
