@@ -5,6 +5,7 @@ from __future__ import annotations
 from agents.runs.checkpoint_files import AVERAGED, find_files
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
+from agents.runs.score_text import score_text
 from agents.types import PlainData
 
 TAGS = ("eval/return_mean", "eval/return_std", "eval/length_mean")
@@ -32,14 +33,14 @@ def logged_episodes(run: RunDirectory, step: int) -> int:
 
 def in_words(report: dict[str, PlainData]) -> str:
     """Returns the score of a report of `visualize`, compared with the run's own evaluation."""
-    spread = f"{report['return_mean']:.1f} +- {report['return_std']:.1f}"
+    spread = score_text(report["return_mean"], report["return_std"])
     logged = report["logged"]
     if logged is None:
-        verdict = "the run has no evaluation to compare it with"
+        verdict = "the run has no evaluation of these episodes"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "equal to the run's evaluation at this step"
     else:
-        evaluated = f"{logged['return_mean']:.1f} +- {logged['return_std']:.1f}"
+        evaluated = score_text(logged["return_mean"], logged["return_std"])
         verdict = f"the run's evaluation at this step gave {evaluated}"
     return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
 
@@ -58,13 +59,13 @@ def outcome(run: RunDirectory, score: float | None = None) -> str:
     last = score if score is not None else means[-1] if means else None
     if last is None:
         return "There was no evaluation"
-    text = f"The last evaluation gave {last:.1f}"
+    text = f"The last evaluation gave {score_text(last)}"
     if returns:
-        text += f", training episodes {returns[-1]:.1f}"
+        text += f", training episodes {score_text(returns[-1])}"
     step = max((file.step for file in find_files(run.checkpoints) if file.is_best), default=0)
     best = logged_scores(run, step)
     if best and best["return_mean"] > last:
-        text += f"; best: {best['return_mean']:.1f} at step {step:,} (--checkpoint=best)"
+        text += f"; best: {score_text(best['return_mean'])} at step {step:,} (--checkpoint=best)"
     return text
 
 

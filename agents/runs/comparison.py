@@ -15,6 +15,7 @@ import numpy as np
 from agents.errors import printable
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
+from agents.runs.score_text import score_text
 from agents.settings.config import Config
 from agents.settings.validation import as_text
 from agents.types import PlainData
@@ -331,12 +332,12 @@ def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
 def _row(group: Group) -> tuple[str, ...]:
     """Returns the cells of a group's row."""
     low, high = group.low[group.last], group.high[group.last]
-    interval = "no interval" if math.isnan(low) else f"{_score(low)}, {_score(high)}"
+    interval = "no interval" if math.isnan(low) else f"{score_text(low)}, {score_text(high)}"
     steps, minutes = group.progress
     return (
-        str(len(group.runs)),
-        f"{_score(group.iqm[group.last])} [{interval}]",
-        _score(group.best),
+        _seeds(group),
+        f"{score_text(group.iqm[group.last])} [{interval}]",
+        score_text(group.best),
         f"{steps:,.0f}",
         f"{minutes:.1f}",
         "" if math.isnan(group.rate) else f"{group.rate:,.0f}",
@@ -344,9 +345,10 @@ def _row(group: Group) -> tuple[str, ...]:
     )
 
 
-def _score(value: float) -> str:
-    """Formats a score: returns of episodes as elsewhere, fractions with three digits."""
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
+def _seeds(group: Group) -> str:
+    """Returns how many runs the last scores are of: all, or such as "2 of 3" if no position has all."""
+    most = group.num_seeds.max()
+    return str(most) if most == len(group.runs) else f"{most} of {len(group.runs)}"
 
 
 def csv_text(groups: Sequence[Group]) -> str:

@@ -234,7 +234,7 @@ def _plot_group(panel: Axes, group: Group, index: int) -> None:
 
 def _legend(group: Group) -> str:
     """Returns the label of a group and the number of its seeds."""
-    num_seeds = len(group.runs)
+    num_seeds = group.num_seeds.max()
     seeds = f"{num_seeds} seeds" if num_seeds > 1 else "1 seed, no interval"
     seeds += "" if group.is_complete.all() else "; dotted: fewer"
     return textwrap.fill(plain(f"{group.label} ({seeds})"), _LEGEND_COLUMNS)

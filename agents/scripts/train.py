@@ -408,7 +408,10 @@ def _experiment(
             f"--env-kwargs replaces all of {preset}: the environment has its defaults for {', '.join(lost)}",
             stacklevel=2,
         )
-    names = [preset, *([config.env] if other_env else []), *filter(None, [options.name])]
+    source = [preset, *([config.env] if other_env else [])]
+    if Path(preset).name == "config.yaml":  # Of another run, which tells nothing.
+        source = [config.env]
+    names = [*source, *filter(None, [options.name])]
     return config, None, names
 
 

@@ -16,6 +16,7 @@ def _by_name(names: Mapping[str, str]) -> dict[str, str]:
 # OpenAI's Baselines and batch-ppo.
 PEER_NAMES = _by_name(
     {
+        "action_repeat": "frame_skip",
         "activation": "activation_fn fcnet_activation",
         "algorithm": "algo",
         "batch_size": "sample_batch_size",
@@ -91,7 +92,7 @@ PEER_NAMES = _by_name(
         "value_clip": "clip_range_vf clip_vloss vf_clip_param",
         "value_coef": "critic_coef value_loss_scale value_pred_loss_coef vf_coef vf_loss_coeff",
         "value_layers": (
-            "critic_joint_fc_layer_params critic_joint_fc_layers joint_fc_layer_params "
+            "critic_joint_fc_layer_params critic_joint_fc_layers joint_fc_layer_params qf_layers "
             "value_fc_layer_params value_fc_layers"
         ),
         "video_interval": "capture_video",
@@ -139,6 +140,10 @@ _ADVICE = _by_name(
         "advantages are always GAE; see gae_lambda": "use_gae use_td_lambda_return",
         "see adam_epsilon and sgd_momentum": "optimizer_kwargs",
         "see env_backend": "vec_env vec_env_cls",
+        "there is one kind of replay; see replay_capacity": (
+            "optimize_memory_usage replay_buffer_class replay_buffer_kwargs"
+        ),
+        "time limits never count as terminal": "handle_timeout_termination",
         "see log_interval": "verbose",
         "for targets of critics see target_rate; for advantages see gae_lambda": "tau",
         "see initial_entropy_coef and learn_entropy_coef": "alpha autotune initial_log_alpha",

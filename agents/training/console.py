@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 import tqdm
 import tqdm.notebook
 
+from agents.runs.score_text import score_text
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", tqdm.TqdmWarning)  # A notebook without widgets gets lines.
     from tqdm.auto import tqdm as Bar
@@ -47,14 +49,14 @@ class Console:
         """Shows the environment steps so far and the latest returns among the scalars by tag."""
         names = {"episode/return": "return", "eval/return_mean": "evaluation"}
         self._numbers.update(
-            {names[tag]: f"{value:.1f}" for tag, value in scalars.items() if tag in names}
+            {names[tag]: score_text(value) for tag, value in scalars.items() if tag in names}
         )
         self.move(step)
 
     def evaluated(self, step: int, rate: float, scalars: Mapping[str, float]) -> None:
         """Reports the scalars of an evaluation by tag; `rate` is in environment steps per second."""
         self.update(step, scalars)
-        evaluation = f"{scalars['eval/return_mean']:.1f} +- {scalars['eval/return_std']:.1f}"
+        evaluation = score_text(scalars["eval/return_mean"], scalars["eval/return_std"])
         training = self._numbers.get("return", "not reported yet")
         parts = [f"step {step:,}: evaluation {evaluation}", f"training episodes {training}"]
         if rate:  # A process that resumes may evaluate before its first step.

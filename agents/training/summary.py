@@ -58,7 +58,7 @@ def summarize(
         *own_lines,
         f"training: {math.ceil(config.steps / iteration):,} iterations of {iteration:,} steps, "
         f"{num_evaluations:,} evaluations of {config.eval_episodes} episodes"
-        f"{f', at most {most_steps:,} steps in all' if most_steps else ''}",
+        f"{f', at most {most_steps:,} further steps' if most_steps else ''}",
     ]
 
 

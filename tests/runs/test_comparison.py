@@ -14,6 +14,7 @@ from agents.runs.comparison import (
     compare_runs,
     table_lines,
 )
+from agents.runs.score_text import score_text
 from agents.settings.config_file import load_config
 
 
@@ -142,6 +143,30 @@ def test_a_curve_over_seeds():
     assert steps == 2000 and minutes == pytest.approx((2 + 4 + 2) / 3)
     [group] = compare_runs(runs[:2], "minutes")
     assert group.positions.tolist() == [1, 2, 3, 6] and group.progress == (2250, 3)
+
+
+def test_scores_that_no_position_has_of_all_seeds_say_of_how_many_they_are():
+    early = [run([(1000, 0.0), (2000, 8.0)], seed=seed) for seed in range(2)]
+    late = run([(3000, 0.5)], seed=2)
+    groups = compare_runs([*early, late])
+    row = table_lines(groups, "return")[2]
+    assert row.split()[:3] == ["2", "of", "3"]
+    assert "8.000 [8.000, 8.000]" in row
+    assert table_lines(compare_runs(early), "return")[2].split()[0] == "2"
+
+
+@pytest.mark.parametrize(
+    "mean, std, text",
+    [
+        (-160.24, 81.06, "-160.2 +- 81.1"),
+        (0.774, 0.1249, "0.774 +- 0.125"),
+        (9.9994, 0.0, "9.999 +- 0.000"),
+        (-500.0, None, "-500.0"),
+        (0.96, None, "0.960"),
+    ],
+)
+def test_small_scores_have_three_decimals(mean, std, text):
+    assert score_text(mean, std) == text
 
 
 @pytest.mark.parametrize("num_seeds", [1, 2, 3, 4, 5])

@@ -102,7 +102,7 @@ def test_minutes_and_other_metrics(log, tmp_path, capfd):
 def test_a_single_run_says_that_it_has_no_interval(tmp_path, capfd):
     write_run(tmp_path / "run", training_rows([0.25, 0.5]))
     main([str(tmp_path / "run"), f"--outdir={tmp_path / 'out'}"])
-    assert re.search(r" 1 +0\.5 \[no interval\] ", capfd.readouterr().out)
+    assert re.search(r" 1 +0\.500 \[no interval\] ", capfd.readouterr().out)
     assert [(row["iqm"], row["low"], row["high"]) for row in read_csv(tmp_path / "out")] == [
         ("0.25", "", ""),
         ("0.5", "", ""),

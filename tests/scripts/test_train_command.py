@@ -99,6 +99,15 @@ def test_a_setting_without_effect_is_named(tmp_path):
     main([f"--config={tmp_path}/run/config.yaml", "--dry-run"])
 
 
+def test_a_run_with_settings_of_another_one_is_named_after_its_environment(tmp_path):
+    sizes = {"num_envs": 2, "rollout_length": 5, "minibatch_size": 10, "eval_episodes": 1}
+    config = load_config("cartpole", steps=10, env_backend="inline", layers=[4], **sizes)
+    RunDirectory(tmp_path / "first").prepare(config)
+    main([f"--logdir={tmp_path}/logs", f"--config={tmp_path}/first/config.yaml", "--name=fine"])
+    [run] = (tmp_path / "logs").glob("2*")
+    assert run.name.partition("-")[2] == "CartPole-v1-fine"
+
+
 def test_a_cluster_is_for_the_command(tmp_path, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", '{"cluster": {"worker": ["localhost:1", "localhost:2"]}}')
     with pytest.warns(UserWarning, match="agents.train ignores TF_CONFIG"):

@@ -37,7 +37,10 @@ def test_memory_and_counts_of_iterations():
     size = 1000 * (2 * (84 * 84 * 4 + 8) + 4 * 3 + 16)
     assert f"rollout: 10 environments x 100 steps, {size / 1e6:.1f} MB" in text
     assert "update: 3 epochs of 4 minibatches of 250 steps" in text
-    assert "training: 6 iterations of 1,000 steps, 6 evaluations of 4 episodes, at most 1,200 steps in all" in text
+    assert (
+        "training: 6 iterations of 1,000 steps, 6 evaluations of 4 episodes, at most 1,200 further steps"
+        in text
+    )
     assert "observations: Box(0, 255, (84, 84, 4), uint8)" in text
 
 
