@@ -103,6 +103,7 @@ class Replay:
         }
         # Rows written so far; the current observation is that of the next one.
         self._written = tf.Variable(tf.zeros([num_envs], tf.int64), trainable=False)
+        self._written_by_cut: np.ndarray | None = None  # By the last `cut`.
 
     def add(
         self,
@@ -165,6 +166,7 @@ class Replay:
         places = self._places(Rows(row, tf.range(self._written.shape[0], dtype=tf.int64)))
         last = tf.fill(places.shape, tf.constant(_LAST, tf.uint8))
         self._content.scatter_update(tf.IndexedSlices(last, places))
+        self._written_by_cut = self._written.numpy()
 
     def draw(self, generator: tf.random.Generator, shape: list[int]) -> tuple[Rows, tf.Tensor]:
         """Draws rows from which steps start, with replacement: an environment, then one of its rows.
@@ -247,9 +249,13 @@ class Replay:
     # Files, see `agents.runs.replay_files`.
 
     def written(self) -> np.ndarray:
-        """Rows written so far, int64 [B]."""
+        """Rows written so far, int64 [B], as of before a cut that no step has followed.
+
+        A process that resumes cuts the episodes itself.
+        """
         written: np.ndarray = self._written.numpy()
-        return written
+        is_cut = np.array_equal(written, self._written_by_cut)
+        return written - 1 if is_cut else written
 
     def read(self, start: np.ndarray, stop: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays [N, ...] by name: rows `start` to before `stop`, int64 [B], by environment."""
@@ -264,6 +270,7 @@ class Replay:
             numbers = numbers.reshape([len(places), *array.shape[1:]])
             array.scatter_update(tf.IndexedSlices(numbers, places))
         self._written.assign(stop - 1)
+        self._written_by_cut = None
 
     def _rows(self, start: np.ndarray, stop: np.ndarray) -> Rows:
         """Places of rows counted from the first one, [N]."""

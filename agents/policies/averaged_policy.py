@@ -31,14 +31,21 @@ class AveragedPolicy:
         self.policy, self._decay = policy, decay
         self._count = tf.Variable(0, dtype=tf.int64, trainable=False)
 
-    def update(self, trained: Policy) -> None:
+    def update(self, trained: Policy, has_learned: tf.Tensor | bool = True) -> None:
         """Adds the weights of the trained policy.
 
         The first ones are averaged equally, so that the initial weights do not count.
+
+        Args:
+          trained: The policy.
+          has_learned: Whether its weights are new, bool []; otherwise they do not count, either.
         """
         weights = self.policy.network.variables()
-        self._count.assign_add(1)
-        share = tf.maximum(1.0 - self._decay, 1.0 / tf.cast(self._count, tf.float32))  # []
+        is_first = self._count == 0
+        self._count.assign_add(tf.cast(has_learned, tf.int64))
+        count = tf.cast(tf.maximum(self._count, 1), tf.float32)
+        share = tf.maximum(1.0 - self._decay, 1.0 / count)  # []
+        share = tf.where(is_first | has_learned, share, 0.0)
         is_trained = trained.network.trainable_variables().keys()
         for name, value in trained.network.variables().items():
             average = (1.0 - share) * weights[name] + share * value if name in is_trained else value

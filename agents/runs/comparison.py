@@ -248,10 +248,15 @@ def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]
 def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
     """Returns the groups of an environment's runs by label, in the order of the settings' values.
 
-    Where each run goes on with a run of its own, these are seeds, and no settings that differ.
+    Where each seed goes on with a run of its own, these are no settings that differ.
     """
-    sources = [run.settings["initial_weights"] for run in runs if run.settings["initial_weights"]]
-    have_own = len(set(sources)) == len(sources) > 1
+    pairs = {
+        (run.settings["seed"], run.settings["initial_weights"])
+        for run in runs
+        if run.settings["initial_weights"]
+    }
+    seeds, sources = ({pair[index] for pair in pairs} for index in range(2))
+    have_own = len(pairs) == len(seeds) == len(sources) > 1
 
     def value(run: RunScores, name: str) -> PlainData:
         is_seed = have_own and name == "initial_weights"

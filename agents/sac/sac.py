@@ -102,7 +102,7 @@ class SAC(Algorithm):
     def _make_optimizers(self) -> dict[str, Optimizer]:
         config = self._config
         trained = {
-            "actor": self.policy.network.trainable_variables(),
+            "actor": self._actor_variables(),
             "critic": self._critics.trainable_variables(),
             "entropy": {"log_entropy_coef": self._log_entropy_coef},
         }
@@ -228,17 +228,16 @@ class SAC(Algorithm):
             update,
             (tf.constant(0), *self._zero_results()),
         )
-        metrics = {
-            name: totals[name] / tf.cast(tf.maximum(count, 1), tf.float32) for name in totals
-        }
+        # NaN without a gradient step, which is not logged.
+        metrics = {name: totals[name] / tf.cast(count, tf.float32) for name in totals}
         metrics["schedule/entropy_coef"] = tf.exp(self._log_entropy_coef)
         if self._average:
-            self._average.update(self.policy)
+            self._average.update(self.policy, learns)
         variables = {**self.policy.network.trainable_variables()}
         variables |= self._critics.trainable_variables()
         arrays |= {f"weights/{name}": tf.convert_to_tensor(variables[name]) for name in variables}
         arrays["rollout/action"] = tf.convert_to_tensor(self._actions)
-        return Report(metrics, arrays, self._nonfinite(rollout, metrics))
+        return Report(metrics, arrays, self._nonfinite(rollout, totals))
 
     def update(self, transitions: Transitions, noise: tf.Tensor) -> tuple[Tensors, Tensors]:
         """Makes a gradient step for critics, policy and entropy coefficient, in this order.
@@ -273,7 +272,7 @@ class SAC(Algorithm):
             new_action, log_prob = self._act(inputs, noise[0])  # [M, A], [M]
             new_values = self._critics.values(inputs, new_action)  # [C, M, K]
             policy_loss = losses.policy_loss(new_values, log_prob, entropy_coef, weight)
-        weights = self.policy.network.trainable_variables()
+        weights = self._actor_variables()
         actor_norm = self._apply("actor", tape, policy_loss, weights)
 
         if self._config.learn_entropy_coef:
@@ -343,6 +342,11 @@ class SAC(Algorithm):
         action = tf.tanh(tf.concat(tf.nest.flatten(sample), axis=-1))  # [M, A]
         return action, distribution.log_prob(sample) + self._log_scale
 
+    def _actor_variables(self) -> dict[str, tf.Variable]:
+        """Weights of the policy, without the value function that networks of subclasses have."""
+        variables = self.policy.network.trainable_variables()
+        return {name: variables[name] for name in variables if not name.startswith("value/")}
+
     def _apply(
         self, name: str, tape: tf.GradientTape, loss: tf.Tensor, variables: dict[str, tf.Variable]
     ) -> tf.Tensor:
@@ -358,7 +362,7 @@ class SAC(Algorithm):
         return {f"losses/{name}": tf.zeros([]) for name in names}, dict.fromkeys(arrays, zeros)
 
     def _nonfinite(
-        self, rollout: Rollout, metrics: Tensors
+        self, rollout: Rollout, totals: Tensors
     ) -> dict[str, tuple[tf.Tensor, tf.Tensor]]:
         last_observ = tf.nest.map_structure(tf.convert_to_tensor, self._batch_env.observ)
         numbers, final_numbers, last_numbers = (
@@ -369,11 +373,11 @@ class SAC(Algorithm):
             reward=rollout.reward,
             done=rollout.done,
             sample=tf.convert_to_tensor(self._actions),
-            loss=metrics["losses/policy"] + metrics["losses/critic"],
+            loss=totals["losses/policy"] + totals["losses/critic"],
             observ=numbers,
             final_observ=final_numbers,
             last_observ=last_numbers,
-            gradient=metrics["losses/gradient_norm"] + metrics["losses/critic_gradient_norm"],
+            gradient=totals["losses/gradient_norm"] + totals["losses/critic_gradient_norm"],
         )
 
     def reset_episode_state(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from pathlib import Path
@@ -239,8 +240,10 @@ class Learner:
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""
         self._warn_of_ignored_masks()
-        metrics = self._results.report.scalars
-        scalars = {tag: float(value) for tag, value in metrics.items()}
+        values = {tag: float(value) for tag, value in self._results.report.scalars.items()}
+        # NaN in a finite update is no number, as losses before the first gradient step.
+        is_finite = bool(self._results.is_finite)
+        scalars = {tag: x for tag, x in values.items() if not (is_finite and math.isnan(x))}
         scalars.update(self._episodes.scalars())
         scalars["perf/steps_per_second"] = self.rate
         if self._updates.skips:

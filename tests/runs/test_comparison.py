@@ -102,7 +102,7 @@ def test_settings_that_an_algorithm_does_not_read_are_no_label():
 
 def test_a_run_of_its_own_that_each_goes_on_with_is_a_seed():
     new = [run(seed=seed) for seed in range(3)]
-    own = [run(initial_weights=f"/logs/source-{index}") for index in range(3)]
+    own = [run(initial_weights=f"/logs/source-{seed}", seed=seed) for seed in range(3)]
     assert labels(compare_runs([*new, *own])) == [
         ("Pendulum-v1", "initial_weights=false", 3),
         ("Pendulum-v1", "initial_weights=true", 3),
@@ -112,6 +112,16 @@ def test_a_run_of_its_own_that_each_goes_on_with_is_a_seed():
         ("Pendulum-v1", "initial_weights=/a", 2),
         ("Pendulum-v1", "initial_weights=/b", 2),
     ]
+    of_one_seed = [run(initial_weights=source) for source in ("/a", "/b")]
+    assert labels(compare_runs(of_one_seed)) == [
+        ("Pendulum-v1", "initial_weights=/a", 1),
+        ("Pendulum-v1", "initial_weights=/b", 1),
+    ]
+    slower = [
+        run(initial_weights=one.settings["initial_weights"], seed=one.settings["seed"], epochs=2)
+        for one in own
+    ]
+    assert [count for _, _, count in labels(compare_runs([*own, *slower]))] == [3, 3]
 
 
 def test_equal_runs_are_one_seed():

@@ -1,5 +1,6 @@
 """Whole runs with soft actor-critic: resuming, loading, refusals."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -47,6 +48,13 @@ def whole(tmp_path_factory):
     run = RunDirectory(tmp_path_factory.mktemp("runs") / "20260131T120000-sac")
     finish(run, small())
     return run
+
+
+def test_losses_are_logged_from_the_first_gradient_step_on(whole):
+    lines = map(json.loads, whole.metrics_file.read_text().splitlines())
+    first, *others = (line for line in lines if "perf/steps_per_second" in line)
+    assert first["step"] == 60 and "losses/entropy" not in first
+    assert all(line["losses/entropy"] for line in others)
 
 
 @pytest.mark.parametrize("backend", ["process", "tf"])

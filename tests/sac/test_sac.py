@@ -117,7 +117,24 @@ def test_iterations_train_every_weight(name):
 def test_learning_starts_after_as_many_steps_where_episodes_are_short():
     agent = Agent([RandomEnv(termination=1)], learning_starts=16)
     learned = [float(agent.iterate()[1].scalars["losses/critic_gradient_norm"]) for _ in range(3)]
-    assert learned[:2] == [0, 0] and learned[2] > 0
+    assert np.isnan(learned[:2]).all() and learned[2] > 0
+
+
+def test_weights_from_before_learning_do_not_count_in_the_average():
+    agent = Agent([RandomEnv()], learning_starts=20, average_decay=0.99)
+    initial = agent.sac.policy.network.variables()["policy/output/kernel"].numpy()
+    averages = []
+    for _ in range(4):  # 8 steps each: the last two learn.
+        agent.iterate()
+        policies = agent.sac.averaged_policy, agent.sac.policy
+        averages.append(
+            [one.network.variables()["policy/output/kernel"].numpy() for one in policies]
+        )
+    np.testing.assert_array_equal(averages[1], [initial, initial])
+    np.testing.assert_array_equal(averages[2][0], averages[2][1])
+    mean = (averages[2][1] + averages[3][1]) / 2
+    np.testing.assert_allclose(averages[3][0], mean, rtol=1e-6)
+    assert not np.array_equal(*averages[3])
 
 
 def test_first_actions_are_uniform_within_their_bounds():
@@ -201,7 +218,9 @@ def test_a_subclass_refuses_them_as_well(algorithm, preset, message):
 
 def test_a_subclass_takes_the_settings_of_the_preset():
     config = load_config("sac_pendulum", algorithm="my_module:MySAC")
-    assert SAC(Agent([RandomEnv()]).batch_env, config).policy
+    sac = SAC(Agent([RandomEnv()]).batch_env, config)
+    optimized = [name for name in sac.variables() if name.startswith("optimizer/actor")]
+    assert optimized and not any("value" in name for name in optimized)
 
 
 def test_ppo_refuses_settings_of_sac():
