@@ -97,7 +97,7 @@ ASKED: dict[str, tuple[str, str, dict[str, float | None]]] = {
         {"cases": None, "refused": None, "most_seconds": 1},
     ),
     "test_resumption": (
-        "runs that are stopped and resumed, with `inline`, `tf`, `process` and `envpool`",
+        "runs that are stopped and resumed, with any `env_backend`",
         "equal to a run that never stopped",
         {"resumed": None, "equal_hashes": None},
     ),
