@@ -243,12 +243,10 @@ def _peer(entry: Entry, peer: str) -> str:
     figure, ratio = figures_of(entry).get(peer), scalar(entry, f"ratio_{peer}")
     if figure is None:
         return ""
-    times = (
-        f"{NO_BREAK}({format_number(ratio)}x)"
-        if ratio and figure["unit"] in (*SPEEDS, *TIMES)
-        else ""
-    )
-    return f"{format_number(figure['median'])}{times}"
+    text = format_number(figure["median"])
+    if ratio and figure["unit"] in (*SPEEDS, *TIMES):
+        text += f"{NO_BREAK}({format_number(ratio)}x)"
+    return text
 
 
 def _row(*cells: str) -> str:

@@ -103,7 +103,7 @@ class Replay:
         }
         # Rows written so far; the current observation is that of the next one.
         self._written = tf.Variable(tf.zeros([num_envs], tf.int64), trainable=False)
-        self._written_by_cut: np.ndarray | None = None  # By the last `cut`.
+        self._written_by_cut = np.array([])  # [B], by the last `cut`; empty before.
 
     def add(
         self,
@@ -270,7 +270,7 @@ class Replay:
             numbers = numbers.reshape([len(places), *array.shape[1:]])
             array.scatter_update(tf.IndexedSlices(numbers, places))
         self._written.assign(stop - 1)
-        self._written_by_cut = None
+        self._written_by_cut = np.array([])
 
     def _rows(self, start: np.ndarray, stop: np.ndarray) -> Rows:
         """Places of rows counted from the first one, [N]."""
