@@ -54,27 +54,21 @@ HEADER = """\
 # Benchmarks
 
 How fast does it train and step, how soon does it start, and how much memory does it take? [The
-details](benchmarks/details.md) have every contestant, all settings and versions, intervals, several learners, and
-scores after ten minutes. Cells are medians over rounds, in which contestants take turns, each in a process of its own.
-*1.5x* means that we are 1.5 times as fast as that peer: the median of the rounds' ratios.
+details](benchmarks/details.md) have all contestants, settings, versions and intervals, and scores after ten minutes.
+Cells are medians over rounds, in which contestants take turns. *1.5x* means that we are 1.5 times as fast as that peer.
 """
 
 TRAINING = """\
-Environment steps per second, collecting and learning; evaluation, logging and checkpoints are off. Each peer has its
-faster number of threads. With `tf`, PureJaxRL has its own environments, the other peers Gymnasium's. SAC takes a
-gradient step of 256 rows a step; a step of Pong is four frames. The details add CleanRL's PPO, rl_games and RLtools.
+Environment steps per second, collecting and learning. Each peer has its faster number of threads. With `tf`, PureJaxRL
+has its own environments, the other peers Gymnasium's. The details add CleanRL's PPO, rl_games and RLtools.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes. The limit is the
 number of cores divided by the time of a step.
 """
-START = """\
-The update is a minibatch of 64 for two 64-64 networks. The start lasts from the start of the process to the end of the
-first iteration; it is warm if compiled programs are stored. The parent process includes TensorFlow or PyTorch.
-"""
 LOSSES = """\
-Cases in which a peer is faster, takes less memory, or scores more in the same time. Of memory, *1.05x* means that we
-take 1.05 times as much. [The details](benchmarks/details.md) describe the cases.
+Cases in which a peer is faster, takes less memory (*1.05x*: we take 1.05 times as much), or scores more in the
+same time. [The details](benchmarks/details.md) describe them.
 """
 REPEAT = """\
 ```sh
@@ -82,8 +76,8 @@ pip install -e '.[bench]'
 python scripts/benchmark.py --suite=stepping --quick
 ```
 
-Run nothing else at the same time. Peers that are not installed are left out. `--report` writes this page from
-`benchmarks/*.json`. [CONTRIBUTING.md](CONTRIBUTING.md) tells how to measure everything and compare two commits.
+Run nothing else at the same time. Peers that are not installed are left out. [CONTRIBUTING.md](CONTRIBUTING.md) tells
+how to measure everything and compare two commits.
 """
 
 _TRAINED = {
@@ -101,12 +95,25 @@ _STEPPED = {
     for env in ("Pendulum-v1", "HalfCheetah-v5")
     for number in (8, 32)
 }
-_STARTED = {
-    "update, ms": ("update", "Pendulum-v1/minibatch/64"),
-    "start with worker processes, cold, s": ("startup", "Pendulum-v1/process/8/cold"),
-    "start with worker processes, warm, s": ("startup", "Pendulum-v1/process/8/warm"),
-    "memory of the parent process, MB": ("memory", "Pendulum-v1/parent/8"),
-}
+# Sentences with the figures of ours and of peers, and their suites and cases.
+_OTHERS = (
+    (
+        "A minibatch of 64 for two 64-64 networks takes {ours} ms{peers}.",
+        "update",
+        "Pendulum-v1/minibatch/64",
+    ),
+    (
+        "The first iteration ends {ours} s after a start with worker processes{peers}.",
+        "startup",
+        "Pendulum-v1/process/8/cold",
+    ),
+    (
+        "If compiled programs are stored, it ends after {ours} s{peers}.",
+        "startup",
+        "Pendulum-v1/process/8/warm",
+    ),
+    ("The parent process takes {ours} MB{peers}.", "memory", "Pendulum-v1/parent/8"),
+)
 
 
 def read(folder: Path) -> tuple[dict[str, Mapping[str, Entry]], dict[str, Origin]]:
@@ -130,7 +137,7 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
     sections = {
         "Training": [TRAINING, *_training(results)],
         "Stepping": [STEPPING, *_stepping(results)],
-        "Update, start, memory": [START, *_start(results)],
+        "Gradient steps, start, memory": [*_others(results)],
         "Where we lose": [*_losses(results), *_origins(origins)],
         "Repeat": [REPEAT],
     }
@@ -168,13 +175,15 @@ def _stepping(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _start(results: Results) -> Iterator[str]:
-    peers = ("SB3", "skrl")
-    yield _row("", "here", *(PEERS[peer] for peer in peers))
-    yield "|:-|-:|-:|-:|"
-    for label, (suite, case) in _STARTED.items():
+def _others(results: Results) -> Iterator[str]:
+    for sentence, suite, case in _OTHERS:
         entry = results[suite][case]
-        yield _row(label, _ours(entry), *(_peer(entry, peer) for peer in peers))
+        peers = "".join(
+            f"; {PEERS[peer]} {_peer(entry, peer)}"
+            for peer in ("SB3", "skrl")
+            if _peer(entry, peer)
+        )
+        yield from _wrapped(f"- {sentence.format(ours=_ours(entry), peers=peers)}", "  ")
     yield ""
 
 
