@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agents.errors import EnvironmentRaisedError, UnsupportedSpaceError, UsageError
@@ -70,7 +70,6 @@ class EnvBackend(abc.ABC):
         spec: EnvSpec,
         num_envs: int,
         wrap: IndexedWrapper | None = None,
-        info_keys: Sequence[str] = (),
         training: bool = False,
         env_kwargs: Mapping[str, PlainData] | None = None,
     ) -> VectorEnv | InGraphEnv:
@@ -80,7 +79,6 @@ class EnvBackend(abc.ABC):
           spec: Result of `check`.
           num_envs: Number of environments.
           wrap: A last wrapper of each environment; it may travel to another process.
-          info_keys: Names of numbers in the infos to return for every step.
           training: Whether the environments get `config.train_wrappers`.
           env_kwargs: Arguments of the constructor, preferred to those of `config.env_kwargs`.
 
@@ -90,9 +88,7 @@ class EnvBackend(abc.ABC):
           UsageError: The environment does not take the arguments.
         """
         all_kwargs = own_copy({**self._config.env_kwargs, **(env_kwargs or {})})
-        return self._make(
-            spec, num_envs, all_kwargs, wrap=wrap, info_keys=info_keys, training=training
-        )
+        return self._make(spec, num_envs, all_kwargs, wrap=wrap, training=training)
 
     @abc.abstractmethod
     def _find_spec(self) -> EnvSpec:
@@ -106,7 +102,6 @@ class EnvBackend(abc.ABC):
         env_kwargs: dict[str, PlainData],
         *,
         wrap: IndexedWrapper | None,
-        info_keys: Sequence[str],
         training: bool,
     ) -> VectorEnv | InGraphEnv:
         """See `make`; `env_kwargs` are all arguments of the constructor."""
@@ -167,7 +162,6 @@ class GymnasiumBackend(EnvBackend):
         env_kwargs: dict[str, PlainData],
         *,
         wrap: IndexedWrapper | None,
-        info_keys: Sequence[str],
         training: bool,
     ) -> BatchEnv:
         from agents.environments.registration import make_env
@@ -194,7 +188,7 @@ class GymnasiumBackend(EnvBackend):
                 constructors,
                 1 if config.env_backend == "inline" else config.num_processes,
                 config.step_timeout,
-                info_keys,
+                config.info_keys,
                 config.start_timeout,
                 config.env_restarts.limit,
                 config.env_restarts.window,

@@ -246,7 +246,7 @@ def _training(
             stack.enter_context(pinned_working_directory())
             make = functools.partial(backend.make, spec)
             num_envs = config.num_envs // (reducer.num_learners if reducer else 1)
-            train_envs = make(num_envs, info_keys=config.info_keys, training=True)
+            train_envs = make(num_envs, training=True)
             stack.enter_context(contextlib.closing(train_envs))
             if reducer and reducer.rank:
                 from agents.training.training_loop import follow

@@ -295,7 +295,7 @@ def _evaluate(
     from agents.training.learner import to_graph
 
     policy = restore_policy(source.run, *fitting_spaces(source, envs), checkpoint)
-    return Evaluation(to_graph(envs), policy, seeds).run(progress)
+    return Evaluation(to_graph(envs, source.config.info_keys), policy, seeds).run(progress)
 
 
 def _report(

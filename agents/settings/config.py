@@ -305,7 +305,9 @@ class Config(BaseModel):
         description="Masks invalid actions with the action_mask in the environment's infos.",
     )
     info_keys: Names = Field(
-        (), description="Numeric info entries to log as info/<key>, averaged between log points."
+        (),
+        description="Numeric info entries to log: info/<key> averages training steps between log "
+        "points, eval/info/<key> the last steps of evaluation episodes.",
     )
 
     # Algorithm.

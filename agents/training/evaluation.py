@@ -46,18 +46,25 @@ class Scores:
     Attributes:
       returns: float32 [N].
       lengths: int32 [N], in steps.
+      infos: float32 [N] by info key, numbers in the infos of last steps, NaN where there is none.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
+    infos: Mapping[str, np.ndarray]
 
     def scalars(self, prefix: str = "eval/") -> dict[str, float]:
         """Scalars to log, by tag; the tags start with a prefix."""
-        return {
+        scalars = {
             f"{prefix}return_mean": float(np.mean(self.returns, dtype=np.float64)),
             f"{prefix}return_std": float(np.std(self.returns, dtype=np.float64)),
             f"{prefix}length_mean": float(np.mean(self.lengths)),
         }
+        for key, numbers in self.infos.items():
+            present = numbers[~np.isnan(numbers)]
+            if present.size:
+                scalars[f"{prefix}info/{key}"] = float(np.mean(present, dtype=np.float64))
+        return scalars
 
 
 class Episodes(NamedTuple):
@@ -72,6 +79,7 @@ class Episodes(NamedTuple):
     done: tf.Tensor
     episode_return: tf.Tensor
     episode_length: tf.Tensor
+    extras: dict[str, tf.Tensor]
     nonfinite: dict[str, tuple[tf.Tensor, tf.Tensor]]
 
 
@@ -117,6 +125,8 @@ class Evaluation:
         self._check_policy()
         returns = np.zeros(self.envs.num_envs, np.float32)  # [N]
         lengths = np.zeros(self.envs.num_envs, np.int32)  # [N]
+        infos = {key: np.full(self.envs.num_envs, np.nan, np.float32) for key in self.envs.extras}
+        scores = Scores(returns, lengths, infos)
         running = np.ones(self.envs.num_envs, bool)  # [N]
         with self.envs.raising(), self._graph_calls:
             self.envs.reset(seed=self._seeds)
@@ -129,12 +139,15 @@ class Evaluation:
                     first = int(np.argmax(done[:, env]))
                     returns[env] = episodes.episode_return[first, env]
                     lengths[env] = episodes.episode_length[first, env]
+                    for key, numbers in episodes.extras.items():
+                        infos[key][env] = numbers[first, env]
                 running &= ~done.any(axis=0)
                 progress(steps, int(np.sum(~running)))
                 stop_signals.check()
                 if not running.any():
-                    return Scores(returns, lengths)
-        return self._unfinished(returns, lengths, running)
+                    return scores
+        self._score_unfinished(scores, running)
+        return scores
 
     def _simulate_steps(self) -> Episodes:
         # Not the whole rollout, which a compiled program would have to write to memory.
@@ -147,6 +160,7 @@ class Evaluation:
             done=complete_episodes(rollout),
             episode_return=rollout.episode_return,
             episode_length=rollout.episode_length,
+            extras=rollout.extras,
             nonfinite=monitored,
         )
 
@@ -166,16 +180,15 @@ class Evaluation:
                     f"step {steps + step}."
                 )
 
-    def _unfinished(self, returns: np.ndarray, lengths: np.ndarray, running: np.ndarray) -> Scores:
+    def _score_unfinished(self, scores: Scores, running: np.ndarray) -> None:
         """Scores episodes [N] that are still running on the steps so far, and warns."""
-        returns[running] = self.envs.episode_return.numpy()[running]
-        lengths[running] = self.envs.episode_length.numpy()[running]
+        scores.returns[running] = self.envs.episode_return.numpy()[running]
+        scores.lengths[running] = self.envs.episode_length.numpy()[running]
         warnings.warn(
             f"{running.sum()} evaluation episodes had not ended after {LONGEST_EPISODE:,} steps "
             "and are scored on the steps so far; set --max-episode-steps.",
             stacklevel=3,
         )
-        return Scores(returns, lengths)
 
 
 class Evaluations:

@@ -92,7 +92,7 @@ class Learner:
         policy = self._algorithm.policy
         self._graph_calls = GraphCalls(policy.network.convolves)
         self.evaluations = Evaluations(
-            to_graph(eval_envs) if eval_envs else None,
+            to_graph(eval_envs, config.info_keys) if eval_envs else None,
             self._algorithm,
             self._seeds.many("evaluation", config.eval_episodes),
         )
@@ -308,6 +308,6 @@ class Learner:
         self.time_shares.add("learning", seconds - collecting)
 
 
-def to_graph(envs: VectorEnv | InGraphEnv, info_keys: tuple[str, ...] = ()) -> InGraphEnv:
+def to_graph(envs: VectorEnv | InGraphEnv, info_keys: tuple[str, ...]) -> InGraphEnv:
     """Environments in the graph; an `InGraphEnv` is returned as it is."""
     return envs if isinstance(envs, InGraphEnv) else InGraphBatchEnv(envs, info_keys)

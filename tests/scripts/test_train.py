@@ -301,6 +301,9 @@ def test_means_of_numbers_in_infos_are_logged(tmp_path):
     for row in logged:  # 60 steps of each environment between two log points.
         assert row["info/speed"] == pytest.approx(np.mean([1, 2, 3, 4]))
         assert row["info/lap"] == pytest.approx(np.mean([20, 40]))
+    (evaluation,) = [row for row in read_metrics(run.metrics_file) if "eval/return_mean" in row]
+    infos = {tag: value for tag, value in evaluation.items() if tag.startswith("eval/info/")}
+    assert infos == {"eval/info/speed": 4, "eval/info/lap": 40}  # Of the last, fourth step.
 
 
 FIRST_METRICS = """

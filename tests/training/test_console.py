@@ -19,14 +19,14 @@ def test_prints_a_line_for_every_evaluation(capsys):
     console.evaluated(5_000, 0.0, SCORE)  # Resumed in the evaluation.
     console.evaluated(10_000, 2_000.0, SCORE)
     console.update(20_000, {"episode/return": -1234.56})
-    console.evaluated(100_000, 2_500.4, SCORE)
+    console.evaluated(100_000, 2_500.4, {**SCORE, "eval/info/success": 0.95})
     console.close()
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
         "step 5,000: evaluation -150.0 +- 20.1, training episodes not reported yet",
         "step 10,000: evaluation -150.0 +- 20.1, training episodes not reported yet, 2,000 steps/s, 45 s left",
-        "step 100,000: evaluation -150.0 +- 20.1, training episodes -1234.6, 2,500 steps/s, done",
+        "step 100,000: evaluation -150.0 +- 20.1, training episodes -1234.6, success 0.950, 2,500 steps/s, done",
     ]
 
 

@@ -18,9 +18,13 @@ from tests.tensor_toys import RandomTensorEnv
 from tests.toys import FORCE, UNBOUNDED, CountingEnv, RandomEnv
 
 
+def half_steps(steps):
+    return {"half": steps / 2} if steps > 30 else {}
+
+
 def make_env(longest=120):
     """Seeds determine the lengths of episodes; rewards depend on the actions."""
-    return RandomEnv(durations=(1, longest), ending="both")
+    return RandomEnv(durations=(1, longest), ending="both", info=half_steps)
 
 
 def make_policy():
@@ -32,24 +36,26 @@ def make_policy():
 
 def test_each_environment_counts_for_one_episode_as_in_a_plain_loop():
     policy, seeds = make_policy(), np.arange(12)
-    evaluation = Evaluation(
-        InGraphBatchEnv(BatchEnv([make_env() for _ in seeds], blocking=True)), policy, seeds
-    )
-    returns, lengths = [], []
+    batch = BatchEnv([make_env() for _ in seeds], blocking=True, info_keys=["half"])
+    evaluation = Evaluation(InGraphBatchEnv(batch), policy, seeds)
+    returns, lengths, halves = [], [], []
     for seed in seeds:
         env, total, length, done = make_env(), 0.0, 0, False
         observ, _ = env.reset(seed=int(seed))
         while not done:
             _, action, _ = policy.act(tf.constant(observ[None]), deterministic=True)
-            observ, reward, terminated, truncated, _ = env.step(action[0].numpy())
+            observ, reward, terminated, truncated, info = env.step(action[0].numpy())
             total, length, done = total + reward, length + 1, terminated or truncated
         returns.append(total)
         lengths.append(length)
-    assert min(lengths) < 50 < 100 < max(lengths)
+        halves.append(info.get("half", np.nan))
+    assert min(lengths) < 30 < 50 < 100 < max(lengths)
     for _ in range(2):  # Evaluations are equal.
         scores = evaluation.run()
         np.testing.assert_array_equal(scores.lengths, lengths)
         np.testing.assert_allclose(scores.returns, returns, rtol=1e-5, atol=1e-4)
+        np.testing.assert_array_equal(scores.infos["half"], halves)
+        assert scores.scalars()["eval/info/half"] == pytest.approx(np.nanmean(halves))
 
 
 @pytest.mark.parametrize("recurrent", ["none", "gru"])
@@ -131,11 +137,13 @@ def test_a_weight_that_is_not_finite_is_named():
 
 
 def test_scalars_of_scores():
-    scores = Scores(np.array([1, 2, 6], np.float32), np.array([10, 20, 60], np.int32))
+    infos = {"success": np.array([1, np.nan, 0]), "laps": np.full(3, np.nan)}
+    scores = Scores(np.array([1, 2, 6], np.float32), np.array([10, 20, 60], np.int32), infos)
     assert scores.scalars() == {
         "eval/return_mean": 3.0,
         "eval/return_std": pytest.approx(np.sqrt(14 / 3)),
         "eval/length_mean": 30.0,
+        "eval/info/success": 0.5,
     }
 
 
