@@ -16,7 +16,6 @@ from agents.errors import printable
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
 from agents.runs.score_text import score_text
-from agents.settings.config import Config
 from agents.settings.validation import as_text
 from agents.types import PlainData
 
@@ -221,9 +220,9 @@ class Group:
 
 
 def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]:
-    """Groups runs by the settings that differ within an environment, except for the seed.
+    """Groups runs of an environment by their algorithm and the settings that differ within it.
 
-    Settings that only other algorithms read, or that have no influence on scores, do not count.
+    The seed, and settings that have no influence on scores, do not count.
     Floats differ if their first six digits do. Scores between two points of a run are interpolated
     linearly; none are added before its first point or after its last. Of runs with equal settings
     and seed, which are equal, the longest one counts; a warning names the others.
@@ -246,7 +245,20 @@ def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]
 
 
 def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
-    """Returns the groups of an environment's runs by label, in the order of the settings' values.
+    """Returns the groups of an environment's runs by label, in the order of algorithms and values."""
+    algorithms: dict[str, list[RunScores]] = {}
+    for run in sorted(runs, key=lambda run: run.settings["algorithm"]):
+        algorithms.setdefault(run.settings["algorithm"], []).append(run)
+    groups = {}
+    for algorithm, same in algorithms.items():
+        names = [f"algorithm={algorithm}"] if len(algorithms) > 1 else []
+        for differing, equal in _split_by_settings(same).items():
+            groups[", ".join([*names, *differing]) or UNDIVIDED] = equal
+    return groups
+
+
+def _split_by_settings(runs: Sequence[RunScores]) -> dict[tuple[str, ...], list[RunScores]]:
+    """Returns groups of runs of one algorithm by the settings that differ, such as "discount=0.9".
 
     Where each seed goes on with a run of its own, these are no settings that differ.
     """
@@ -260,21 +272,19 @@ def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
 
     def value(run: RunScores, name: str) -> PlainData:
         is_seed = have_own and name == "initial_weights"
-        return bool(run.settings[name]) if is_seed else run.settings.get(name)
+        return bool(run.settings[name]) if is_seed else run.settings[name]
 
-    def values(name: str) -> set[str]:
-        return {as_text(value(run, name), _DIGITS) for run in runs if name in run.settings}
+    def text(run: RunScores, name: str) -> str:
+        return f"{name}={as_text(value(run, name), _DIGITS)}"
 
     names = [
         name
-        for name in Config.model_fields
-        if name not in {"seed", *_WITHOUT_INFLUENCE} and len(values(name)) > 1
+        for name in runs[0].settings
+        if name not in {"seed", *_WITHOUT_INFLUENCE} and len({text(run, name) for run in runs}) > 1
     ]
-    groups: dict[str, list[RunScores]] = {}
+    groups: dict[tuple[str, ...], list[RunScores]] = {}
     for run in sorted(runs, key=lambda run: [_rank(value(run, name)) for name in names]):
-        own = [name for name in names if name in run.settings]
-        label = ", ".join(f"{name}={as_text(value(run, name), _DIGITS)}" for name in own)
-        groups.setdefault(label or UNDIVIDED, []).append(run)
+        groups.setdefault(tuple(text(run, name) for name in names), []).append(run)
     return groups
 
 

@@ -90,13 +90,19 @@ def test_settings_without_influence_are_no_label():
     assert labels(compare_runs(runs)) == [("Pendulum-v1", UNDIVIDED, 2)]
 
 
-def test_settings_that_an_algorithm_does_not_read_are_no_label():
-    ppo = [run(epochs=epochs) for epochs in (3, 5)]
+def test_labels_name_the_algorithm_and_what_differs_within_it():
+    ppo = [run(epochs=epochs, seed=seed) for epochs in (3, 5) for seed in range(2)]
     sac = [run(preset="sac_pendulum", n_step=n_step) for n_step in (1, 3)]
-    for _, label, _ in labels(compare_runs([*ppo, *sac])):
-        names = {part.split("=")[0] for part in label.split(", ")}
-        own = {"n_step"} if "algorithm=sac" in label else {"epochs"}
-        assert names & {"epochs", "minibatch_size", "n_step", "learning_starts"} == own
+    assert labels(compare_runs([*sac, *ppo])) == [
+        ("Pendulum-v1", "algorithm=ppo, epochs=3", 2),
+        ("Pendulum-v1", "algorithm=ppo, epochs=5", 2),
+        ("Pendulum-v1", "algorithm=sac, n_step=1", 1),
+        ("Pendulum-v1", "algorithm=sac, n_step=3", 1),
+    ]
+    assert labels(compare_runs([sac[0], *ppo[:2]])) == [
+        ("Pendulum-v1", "algorithm=ppo", 2),
+        ("Pendulum-v1", "algorithm=sac", 1),
+    ]
     assert labels(compare_runs(sac)) == [("Pendulum-v1", f"n_step={n}", 1) for n in (1, 3)]
 
 
