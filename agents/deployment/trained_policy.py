@@ -13,6 +13,7 @@ import tensorflow as tf
 from agents.deployment.policy_function import PolicyFunction
 from agents.deployment.space_json import space_from_json
 from agents.environments.data_check import DataCheck, DataError
+from agents.environments.wrappers.action_mask import KEY, blocks
 from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
 from agents.policies.averaged_policy import averaged_variables
@@ -72,7 +73,7 @@ class TrainedPolicy:
         Args:
           observ: An element of the observation space, leaves [...], or a batch, leaves [N, ...].
             Integers may stand for floating point; further keys of dictionaries are ignored. The
-            first finite number out of bounds is reported in a warning.
+            first finite number out of bounds, and action masks of zeros are reported in warnings.
           deterministic: Whether to take the distribution's mode instead of a sample.
 
         Returns:
@@ -175,6 +176,14 @@ class TrainedPolicy:
             arrays, single = self._check.arrays(observ)
         except DataError as error:
             raise ValueError(self._describe_refused(observ, error)) from error.__cause__
+        if self.config.action_mask:
+            is_blocked = blocks(pack(self.observation_space, arrays)[KEY], self.action_space)
+            if is_blocked.any():
+                warnings.warn(
+                    f"The policy got an {KEY} without a valid action in {is_blocked.sum()} of "
+                    f"{is_blocked.size} observations, and takes any action there.",
+                    stacklevel=3,
+                )
         return ([array[None] for array in arrays] if single else arrays), single
 
     def _describe_refused(self, observ: NestedArray, error: DataError) -> str:

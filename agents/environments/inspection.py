@@ -14,9 +14,15 @@ from gymnasium.utils.env_checker import check_env
 from agents.environments.action_bounds import far_from_unit
 from agents.environments.data_check import DataError
 from agents.environments.families import SELF_LIMITED
-from agents.environments.random_steps import RandomSteps, sample_action, take_random_steps
+from agents.environments.random_steps import (
+    RandomSteps,
+    has_mask,
+    sample_action,
+    take_random_steps,
+)
 from agents.environments.wrappers import ResetOptions
 from agents.environments.wrappers.action_mask import KEY
+from agents.errors import first_line
 from agents.spaces import exceeds_float32, flatten, leaf_paths, leaf_spaces
 
 if TYPE_CHECKING:
@@ -33,6 +39,8 @@ _COMPARED_STEPS = 200
 _LOST_BELOW = 100 * 2.0**-24
 # Shorter tasks may well have a number of rounds.
 _SHORTEST_LIMIT = 10
+
+_MASK_ADVICE = "--action-mask=true lets the policy take valid actions only"
 
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
@@ -100,11 +108,19 @@ def inspect_env(
             with warnings.catch_warnings():
                 # A finding says how often.
                 warnings.filterwarnings("ignore", "action_mask: no action")
-                steps = take_random_steps(env, num_steps, seed)
+                steps = take_random_steps(env, num_steps, seed, action_mask)
             findings += _check_seeds(env, make, seed)
         except DataError as error:
             advice = "return valid data: training stops at such a step"
             findings.append(Finding(True, f"the environment {error}", advice))
+        except Exception as error:
+            if action_mask or not has_mask(*env.reset(seed=seed)):
+                raise
+            problem = (
+                f"a random action raised {type(error).__name__}: {first_line(error)}; training "
+                f"ignores the {KEY}"
+            )
+            findings.append(Finding(True, problem, _MASK_ADVICE))
     finally:
         env.close()
     if steps:
@@ -177,7 +193,7 @@ def _check_interface(env: Env, reset_options: Options) -> list[Finding]:
         try:
             checked = ResetOptions(env, reset_options) if reset_options else env
             observ, info = checked.reset(seed=0)
-            if KEY in info or (isinstance(observ, dict) and KEY in observ):
+            if has_mask(observ, info):
                 return []
             check_env(checked, skip_render_check=True, skip_close_check=True)
         except Exception as error:  # Of its assertions, or of the environment.
@@ -325,8 +341,7 @@ def _check_masks(steps: RandomSteps, action_mask: bool) -> list[Finding]:
     """Checks that action masks are used, and that each allows an action."""
     if steps.masked and not action_mask:
         problem = f"the {steps.masked} hold an {KEY}, but training ignores it"
-        advice = "--action-mask=true lets the policy take valid actions only"
-        return [Finding(False, problem, advice)]
+        return [Finding(False, problem, _MASK_ADVICE)]
     if steps.num_blocked and action_mask:
         problem = f"the {KEY} was 0 for all actions at {steps.num_blocked:,} of {len(steps.reward):,} random steps"
         advice = "allow one, such as waiting, or end the episode before: the policy takes any action there"

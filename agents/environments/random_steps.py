@@ -80,8 +80,16 @@ class RandomSteps(NamedTuple):
     num_blocked: int
 
 
-def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
+def take_random_steps(
+    env: Env, num_steps: int, seed: int, action_mask: bool = False
+) -> RandomSteps:
     """Takes random steps, and checks their results as training does.
+
+    Args:
+      env: The environment.
+      num_steps: Number of steps.
+      seed: Seed of the environment and the actions.
+      action_mask: Whether to take only actions that the environment's masks allow.
 
     Raises:
       DataError: The environment returned something that stops training.
@@ -105,11 +113,15 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
             reset_seconds.append(time.perf_counter() - start)
             _add(scales, check, observ)
             begins, given_seed, sum_of_rewards, length = False, None, 0.0, 0
-        if _observes_mask(observ) or KEY in info:
+        if has_mask(observ, info):
             masked = "observations" if _observes_mask(observ) else "infos"
             masks = _masks(env.action_space, observ, info)
             num_blocked += not all(mask.any() for mask in masks)
-        action = sample_action(env.action_space, observ, info)
+        action = (
+            sample_action(env.action_space, observ, info)
+            if action_mask
+            else env.action_space.sample()
+        )
         start = time.perf_counter()
         observ, reward, terminated, truncated, info = env.step(action)
         step_seconds.append(time.perf_counter() - start)
@@ -127,6 +139,11 @@ def take_random_steps(env: Env, num_steps: int, seed: int) -> RandomSteps:
     return RandomSteps(
         scales, np.asarray(rewards), *episodes, *medians, outside, masked, num_blocked
     )
+
+
+def has_mask(observ: NestedArray, info: Info) -> bool:
+    """Returns whether an observation or an info holds an action mask."""
+    return _observes_mask(observ) or KEY in info
 
 
 def sample_action(space: Space, observ: NestedArray, info: Info) -> NestedArray:

@@ -154,6 +154,7 @@ class Learner:
         own = np.split(seeds, self._reducer.num_learners)[self._reducer.rank]
         with self._envs.raising(), self.time_shares.measuring("environments"):
             self._envs.reset(seed=tf.constant(own))
+        self._warn_of_ignored_masks()  # Before an invalid action may raise.
         self._algorithm.reset_episode_state()
         self._algorithm.begin_episode(tf.ones([self._envs.num_envs], tf.bool))
 
@@ -239,7 +240,6 @@ class Learner:
 
     def report(self) -> dict[str, float]:
         """Scalars by tag: episodes since the last report, losses of the last iteration."""
-        self._warn_of_ignored_masks()
         values = {tag: float(value) for tag, value in self._results.report.scalars.items()}
         # NaN in a finite update is no number, as losses before the first gradient step.
         is_finite = bool(self._results.is_finite)
@@ -270,9 +270,9 @@ class Learner:
             )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays of the last iteration for histograms, by tag."""
-        arrays = self._results.report.arrays
-        return {tag: array.numpy() for tag, array in arrays.items()}
+        """Arrays of the last iteration for histograms, by tag, without those that hold no number."""
+        arrays = {tag: array.numpy() for tag, array in self._results.report.arrays.items()}
+        return {tag: array for tag, array in arrays.items() if not np.isnan(array).all()}
 
     def _collect_and_learn(self) -> Iteration:
         rollout: Rollout = self._collect()

@@ -352,7 +352,6 @@ class BatchEnv(VectorEnv):
         """Returns the infos of episodes that ended and a new block of results, uint8 [size]."""
         infos = self._end()
         self._needs_reset[:] = False
-        self._note_infos(infos)
         self._latest = self._arrays.copy_results()  # uint8 [size]
         return infos, self._latest
 
@@ -373,6 +372,7 @@ class BatchEnv(VectorEnv):
         infos, failures = self._exchange.end()
         if failures or (self.restarts and action == "step"):
             infos += self._handle_failures(action, failures)
+        self._note_infos(infos)
         return infos
 
     def _handle_failures(

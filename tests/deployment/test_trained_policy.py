@@ -93,6 +93,7 @@ def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
         load_policy(run)
 
 
+@pytest.mark.filterwarnings("ignore:The policy got an action_mask without a valid action")
 @pytest.mark.parametrize("name", KINDS)
 def test_batches_and_single_observations_get_actions_of_the_policy(name, saved, loaded):
     kind, run, policy = KINDS[name], saved(name), loaded(name)
@@ -180,7 +181,10 @@ REFUSED = {
         ({"action_mask": [2, 0, 0, 0]}, r"got 2 at \['action_mask'\]\[0\]"),
         ({"action_mask": np.ones(4)}, "type float64.*expected MultiBinary"),
         ({"action_mask": np.ones((2, 4), int)}, r"shapes \[2, 4\] at \['action_mask'\], .*same"),
-        ({"numbers": ...}, "expected a dictionary with 'numbers'"),
+        (
+            {"numbers": ...},
+            "the observation with the keys 'action_mask', 'place', expected a dictionary with 'numbers'",
+        ),
         ([1, 2, 3], "expected a dictionary with 'action_mask'"),
     ],
     "tuple": [
@@ -264,6 +268,9 @@ def test_masks_exclude_actions(loaded):
     observ["action_mask"] = np.eye(4, dtype=np.int8)
     np.testing.assert_array_equal(policy(observ), np.arange(4) + 1)
     np.testing.assert_array_equal(policy(observ, deterministic=False), np.arange(4) + 1)
+    observ["action_mask"][1:3] = 0
+    with pytest.warns(UserWarning, match="action_mask without a valid action in 2 of 4 observ"):
+        np.testing.assert_array_equal(policy(observ)[[0, 3]], [1, 4])
 
 
 def test_a_call_takes_less_than_a_millisecond_of_its_thread(loaded):

@@ -138,7 +138,7 @@ def test_elements_of_the_space_pass(space, observ):
         (BOX, [[0.5], [0.5, 0.5]], "[[0.5], [0.5, 0.5]], expected Box"),
         (spaces.MultiBinary(2), np.zeros(2), "type float64, expected MultiBinary(2)"),
         (MIXED, VALID, "expected a dictionary with 'a'"),
-        (MIXED, {"a": 1}, "{'a': 1}, expected a dictionary with 'b'"),
+        (MIXED, {"a": 1}, "the keys 'a', expected a dictionary with 'b'"),
         (MIXED, {"a": 1, "b": (VALID,)}, "1 values at ['b'], expected 2 values"),
         (MIXED, {"a": 1, "b": (VALID, [1])}, "shape (1,) at ['b'][1], expected MultiBinary(2)"),
         (MIXED, {"a": 0.5, "b": (VALID, [1, 1])}, "type float64 at ['a'], expected Discrete(3)"),

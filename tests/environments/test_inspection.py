@@ -214,10 +214,25 @@ def test_gymnasiums_checker_is_asked():
         assert not found.is_error and found.problem.startswith("Gymnasium's checker: ")
 
 
-def test_masked_actions_are_not_taken():
-    make = functools.partial(BanditEnv, 4, masked=True)
+class LooseBandit(BanditEnv):
+    """Takes invalid actions for the best one."""
+
+    def step(self, action):
+        return super().step(min(action, self._start + 1 + self._context))
+
+
+@pytest.mark.parametrize(
+    ("make_env", "problem"),
+    [
+        (BanditEnv, "a random action raised AssertionError.*; training ignores the action_mask"),
+        (LooseBandit, "the observations hold an action_mask, but training ignores it"),
+    ],
+)
+def test_masked_actions_are_taken_without_the_setting_as_in_training(make_env, problem):
+    make = functools.partial(make_env, 4, masked=True)
     (found,) = inspect_env(make, 100).findings
-    assert not found.is_error and "hold an action_mask, but training ignores it" in found.problem
+    assert re.fullmatch(problem, found.problem) and "--action-mask=true" in found.advice
+    assert found.is_error == (make_env is BanditEnv)
     assert inspect_env(make, 100, action_mask=True).findings == []
 
 

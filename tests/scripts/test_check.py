@@ -105,7 +105,7 @@ def test_an_environment_of_gymnasium(capsys):
 
 
 NEEDS = ["NeedsOptions", "--reset-options={world: {level: 3}}"]
-MASKED = "warning: the infos hold an action_mask, but training ignores it"
+MASKED = "error: a random action raised AssertionError: an invalid action; training ignores the action_mask"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ MASKED = "warning: the infos hold an action_mask, but training ignores it"
         (["Far"], 0, "Nothing to change."),
         (NEEDS, 0, "Nothing to change."),
         (["SlightlyOut"], 0, "warning: the environment returned "),
-        (["Masked"], 0, MASKED),
+        (["Masked"], 1, MASKED),
         (["Masked", "--action-mask=true"], 0, "Nothing to change."),
         (["Wrong"], 1, "error: the environment returned nan"),
         (["NeedsOptions"], 2, "TypeError: 'NoneType' object is not subscriptable"),

@@ -44,10 +44,6 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
         gymnasium.Wrapper.__init__(self, env)
         actions, space = env.action_space, env.observation_space
         self._size = mask_size(actions)
-        choices = (
-            actions.nvec.ravel() if isinstance(actions, spaces.MultiDiscrete) else [self._size]
-        )
-        self._starts = np.cumsum([0, *choices[:-1]])  # Of each choice in the mask.
         self._has_keys = isinstance(space, spaces.Dict)
         keys = space.spaces if isinstance(space, spaces.Dict) else {"observ": space}
         self._observes_mask = KEY in keys
@@ -86,7 +82,7 @@ class ActionMask(gymnasium.Wrapper, RecordConstructorArgs):
             observ = {**(observ if self._has_keys else {"observ": observ}), KEY: mask}
         if ends or mask.shape != (self._size,):  # The check of all data reports other shapes.
             return observ
-        if not np.logical_or.reduceat(mask, self._starts).all():
+        if blocks(mask, self.action_space):
             warnings.warn(
                 f"action_mask: no action of {self.action_space} is valid at a step of {self.env}, so the policy "
                 "takes any: allow one, such as waiting, or end the episode before",
@@ -125,6 +121,18 @@ def check_action_mask(observation_space: Space, action_space: Space) -> None:
         raise UnsupportedSpaceError(
             f"action_mask: expected observations with '{KEY}', MultiBinary({size}), got {found or observation_space}"
         )
+
+
+def blocks(mask: np.ndarray, action_space: Space) -> np.ndarray:
+    """Returns whether masks [..., K] leave a choice of an action space without a valid action, bool [...]."""
+    choices = (
+        action_space.nvec.ravel()
+        if isinstance(action_space, spaces.MultiDiscrete)
+        else [mask.shape[-1]]
+    )
+    starts = np.cumsum([0, *choices[:-1]])  # Of each choice in the mask.
+    is_blocked: np.ndarray = ~np.logical_or.reduceat(mask, starts, axis=-1).all(axis=-1)
+    return is_blocked
 
 
 def mask_size(space: Space) -> int:
