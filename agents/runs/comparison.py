@@ -25,6 +25,9 @@ NUM_RESAMPLES = 2000
 UNDIVIDED = "all runs"  # The label of a group beside which there is no other.
 # Settings that change neither what a run learns nor its scores.
 _WITHOUT_INFLUENCE = {
+    "checkpoint_interval",
+    "eval_interval",
+    "info_keys",
     "log_interval",
     "histogram_interval",
     "video_interval",
@@ -112,7 +115,8 @@ def elapsed_minutes(rows: Sequence[Mapping[str, float]]) -> np.ndarray:
     others = seconds[1:][~has_rate[1:]]  # Of evaluations.
     expected = np.full(len(rows), np.median(others) if others.size else 0.0)
     expected[has_rate] = np.diff(steps, prepend=0.0)[has_rate] / rates[has_rate]
-    seconds[0] = expected[0] if has_rate[0] else 0.0
+    # The first row may be an evaluation's: the iterations before it have the rate of the next report.
+    seconds[0] = expected[0] = steps[0] / rates[has_rate][0] if has_rate.any() else 0.0
     is_pause = seconds > _SHORTEST_PAUSE + 3 * expected
     # A clock that was set back, or steps that repeat, count as nothing.
     elapsed = np.maximum(np.where(is_pause, expected, seconds), 0.0)

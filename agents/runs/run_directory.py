@@ -103,12 +103,7 @@ class RunDirectory:
         """
         check_writable(logdir, "--logdir")
         folder = absolute_path(logdir)
-        outer = cls(folder)
-        if outer.config_file.is_file() and outer.command_file.is_file():
-            raise UsageError(
-                f"--logdir={logdir}: {folder} is a run, expected a folder for runs\n"
-                f"--logdir={shlex.quote(str(folder.parent))} --timestamp={outer.timestamp} resumes that run"
-            )
+        _check_no_run(logdir, folder)
         missing = [path for path in (folder, *folder.parents) if not path.exists()]
         parts, taken = [_file_name(name) for name in names], 0
         while True:
@@ -171,6 +166,7 @@ class RunDirectory:
             raise UsageError(
                 f"{wanted} fits several runs: {names}; choose one with --config={rest}"
             )
+        _check_no_run(logdir, resolve_run(place))
         others = [folder.name for folder in folders if (folder / file).is_file()]
         known = f"it has {', '.join(others[-3:])}" if others else f"there are no {kind}s"
         raise UsageError(f"{wanted}: no such {kind} in {logdir}; {known}")
@@ -447,6 +443,16 @@ def find_runs(logdir: str | Path, file: str = "config.yaml") -> list[Path]:
         return time or "", int(count or 0), folder.name
 
     return sorted((path.parent for path in absolute_path(logdir).glob(f"*/{file}")), key=start)
+
+
+def _check_no_run(logdir: str | Path, folder: Path) -> None:
+    """Raises UsageError if the folder that `logdir` names is a run."""
+    run = RunDirectory(folder)
+    if run.config_file.is_file() and run.command_file.is_file():
+        raise UsageError(
+            f"--logdir={logdir}: {folder} is a run, expected a folder for runs\n"
+            f"--logdir={shlex.quote(str(folder.parent))} --timestamp={run.timestamp} resumes that run"
+        )
 
 
 def resolve_run(path: str | Path) -> Path:

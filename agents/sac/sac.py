@@ -355,11 +355,11 @@ class SAC(Algorithm):
         return self._optimizers[name].apply(gradients, tf.constant(0.0))
 
     def _zero_results(self) -> tuple[Tensors, Tensors]:
-        """Results of `update` for an iteration without one."""
+        """Results of `update` for an iteration without one: arrays of NaN."""
         names = ("critic", "policy", "entropy", "critic_gradient_norm", "gradient_norm")
         arrays = ("replay/value", "replay/td_error", "replay/log_prob")
-        zeros = tf.zeros([self._config.batch_size])
-        return {f"losses/{name}": tf.zeros([]) for name in names}, dict.fromkeys(arrays, zeros)
+        missing = tf.fill([self._config.batch_size], math.nan)
+        return {f"losses/{name}": tf.zeros([]) for name in names}, dict.fromkeys(arrays, missing)
 
     def _nonfinite(
         self, rollout: Rollout, totals: Tensors

@@ -16,7 +16,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from agents.errors import UsageError
-from agents.settings.config import ENTRY_POINTS
+from agents.settings.config import ENTRY_POINTS, Config
 from agents.settings.config_file import (
     MissingValueError,
     load_config,
@@ -284,16 +284,22 @@ def _parse_known(
         name: ",".join(value) if isinstance(value, list) and not fields[name].title else value
         for name, value in vars(namespace).items()
     }
-    if not unknown:
+    # Argparse takes an unknown option with a space in its value for an argument without an option.
+    plain = [
+        text for name, field in fields.items() if field.title for text in texts.get(name) or ()
+    ]
+    misspelt = [argument for argument in [*unknown, *plain] if argument.startswith("-")]
+    if not misspelt and not unknown:
         return texts
-    misspelt = [argument for argument in unknown if argument.startswith("-")]
     if not misspelt:
         raise UsageError(
             f"unexpected argument '{unknown[0]}'; settings are given as --setting=value"
         )
     known = ["help", "version", *(name for name, field in fields.items() if not field.title)]
     lines = [
-        f"unknown setting {name}{hint(name.lstrip('-'), known, option_name)}"
+        f"{parser.prog} does not take {name}"
+        if name in map(option_name, Config.model_fields)
+        else f"unknown setting {name}{hint(name.lstrip('-'), known, option_name)}"
         for name in dict.fromkeys(argument.partition("=")[0] for argument in misspelt)
     ]
     for name, field in fields.items():

@@ -109,9 +109,13 @@ def test_a_run_is_no_folder_for_runs(tmp_path):
     run = RunDirectory.new(tmp_path, "pendulum")
     (run.path / "config.yaml").touch()
     run.record_command("agents train", "versions")
-    message = refused(RunDirectory.new, run.path, "pendulum")
-    assert f"{run.path} is a run, expected a folder for runs" in message
-    assert f"--logdir={tmp_path} --timestamp={run.timestamp} resumes that run" in message
+    for message in (
+        refused(RunDirectory.new, run.path, "pendulum"),
+        refused(RunDirectory.existing, run.path, "latest"),
+        refused(RunDirectory.existing, tmp_path / "latest", run.timestamp),
+    ):
+        assert f"{run.path} is a run, expected a folder for runs" in message
+        assert f"--logdir={tmp_path} --timestamp={run.timestamp} resumes that run" in message
     (tmp_path / "config.yaml").touch()  # Someone's own file.
     RunDirectory.new(tmp_path, "pendulum")
 

@@ -54,6 +54,12 @@ def test_time_starts_with_the_first_iteration_and_includes_evaluations():
     assert elapsed_minutes([]).shape == (0,)
 
 
+def test_time_before_an_evaluation_that_comes_before_the_first_report():
+    evaluation = {"step": 1000, "wall_time": 80.0, "eval/return_mean": 0.0}
+    report = {"step": 1500, "wall_time": 90.0, "perf/steps_per_second": 50.0}
+    np.testing.assert_allclose(elapsed_minutes([evaluation, report]) * 60, [20, 30])
+
+
 @given(
     durations=st.tuples(st.floats(1, 500), st.floats(0.1, 100)),
     index=st.integers(1, 11),

@@ -9,6 +9,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from agents.deployment.export import export_policy
 from agents.deployment.trained_policy import load_policy
@@ -34,6 +35,7 @@ def small(**settings):
         "steps": 400, "checkpoint_interval": 100, "eval_interval": 120, "eval_episodes": 2, "log_interval": 50,
         "learning_starts": 60, "replay_capacity": 150, "num_envs": 2, "rollout_length": 10, "layers": (8,),
         "batch_size": 16, "max_episode_steps": 30, "env_backend": "inline", "n_step": 2,
+        "histogram_interval": 50,
     }  # fmt: skip
     return load_config("sac_pendulum", **{**tiny, **settings})
 
@@ -55,6 +57,9 @@ def test_losses_are_logged_from_the_first_gradient_step_on(whole):
     first, *others = (line for line in lines if "perf/steps_per_second" in line)
     assert first["step"] == 60 and "losses/entropy" not in first
     assert all(line["losses/entropy"] for line in others)
+    accumulator = EventAccumulator(str(whole.train_events), {"tensors": 0}).Reload()
+    for tag, first in (("weights/policy/output/kernel", 20), ("replay/td_error", 100)):
+        assert accumulator.Tensors(tag)[0].step == first
 
 
 @pytest.mark.parametrize("backend", ["process", "tf"])

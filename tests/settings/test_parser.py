@@ -161,7 +161,7 @@ def test_a_command_without_settings():
     for argument, message in {
         "--checkpoint=first": "--checkpoint: expected one of best, last or an integer, got 'first'",
         "--episodes=0": "--episodes: expected an integer of 1 or more, got '0'",
-        "--seed=0": "unknown setting --seed",
+        "--seed=0": "python -m visualize does not take --seed",
     }.items():
         assert refused(visualize, *arguments, argument) == message
 
@@ -183,6 +183,11 @@ def test_arguments_without_a_name(capsys, monkeypatch):
             ],
         ),
         (["a", "--runs=b", "--outdir=x"], ["unknown setting --runs"]),
+        (["a", "--run=b c", "--outdir=x"], ["unknown setting --run"]),
+        (
+            ["a", "--env-kwargs={a: 1}", "--outdir=x"],
+            ["python -m compare does not take --env-kwargs"],
+        ),
         (["a", "--outdri=x"], ["unknown setting --outdri; did you mean --outdir?"]),
     ):
         assert refused(compare, *arguments).splitlines() == lines
