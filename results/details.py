@@ -17,7 +17,7 @@ from results.formatting import (
 )
 from results.learning_curves import short_steps
 from results.published import PROTOCOLS, SOURCES, best
-from results.rows import ComparedRow, figures_of, on_policy_of, target_of
+from results.rows import OWN, ComparedRow, figures_of, on_policy_of, target_of
 
 HEADER = """\
 # Details of the results
@@ -35,7 +35,8 @@ READING = """\
 - **return**: 20 episodes with deterministic actions after the last update, as mean ± population standard deviation over
   the seeds (divisor n). ± means this everywhere here. Seeds count from 0.
 - **on-policy**: the highest return that other libraries publish for PPO or RPO, with its steps.
-- **any algorithm**: the highest published return. † marks off-policy algorithms. `own` marks a higher target of ours.
+- **any algorithm**: the highest published return. † marks off-policy algorithms. `own`: our own target, which
+  is higher.
 - **reached**: our mean is at least *any algorithm*. **on-policy only**: our mean is at least *on-policy*.
 - **late**: our mean is high enough, but took more steps. It does not count as reached. **missed**: none of these.
 
@@ -48,7 +49,8 @@ In the sections:
 - **best** is the mean over seeds of each seed's best evaluation. The same episodes choose it and score it.
 - **averaged** is the mean with the weights averaged over the last updates, for runs with `average_decay`.
 - **median run** and speed are those of the seeds that were trained first; seeds added later do not change them.
-- ± of published figures is over runs, except RL-Zoo's, which is over episodes of one run.
+- ± of published figures is over runs, except RL-Zoo's, which is over episodes of one run. In brackets: the protocol;
+  the sources below tell more.
 
 Sources of the published figures:
 """
@@ -148,7 +150,8 @@ def _returns(row: ComparedRow) -> list[str]:
         texts = (f"{one.source} {figure(one)} ({SOURCES[one.source].protocol})" for one in figures)
         lines.append(f"Published: {'; '.join(texts)}.")
         reached = [one.source for one in figures if row["mean"] >= one.mean]
-        lines.append(f"As good as: {', '.join(dict.fromkeys(reached)) or 'none of them'}.")
+        lines.append(f"Ours is at least that of: {', '.join(dict.fromkeys(reached)) or 'none'}.")
     if target := target_of(row):
-        lines.append(f"Target: {target.source} {figure(target)}: {row['verdict']}.")
+        source = "a target of ours," if target.source == OWN else target.source
+        lines.append(f"Compared with {source} {figure(target)}: {row['verdict']}.")
     return lines

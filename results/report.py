@@ -31,8 +31,8 @@ Published returns come from other versions of the environments and other protoco
 to 1.5 times its steps. If there are none, the best run of any length counts.
 """
 MUJOCO = """\
-Mean ± population standard deviation over seeds (divisor n); in brackets, how many seeds, or the steps of a published
-return. † marks SAC, TD3 and TQC.
+Return of the last weights over 20 episodes: mean ± population standard deviation over seeds (divisor n). In brackets:
+how many seeds, or the steps of a published return. † marks SAC, TD3 and TQC.
 """
 REPEAT = """\
 Each section of [the details](results/details.md) ends with its command. This one makes the row `pendulum` again:

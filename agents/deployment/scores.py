@@ -36,7 +36,7 @@ def in_words(report: dict[str, PlainData]) -> str:
     spread = score_text(report["return_mean"], report["return_std"])
     logged = report["logged"]
     if logged is None:
-        verdict = "the run has no evaluation of these episodes"
+        verdict = "the run has not evaluated these episodes at this step"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "equal to the run's evaluation at this step"
     else:

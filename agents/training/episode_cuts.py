@@ -26,8 +26,8 @@ def warn_of_endless_episodes(config: Config, spec: EnvSpec) -> None:
         return
     if not str(spec.entry_point).startswith(SELF_LIMITED):
         warnings.warn(
-            f"environment '{spec.id}' is registered without a time limit: unless its steps end "
-            f"episodes, evaluations take {LONGEST_EPISODE:,} steps; set --max-episode-steps",
+            f"environment '{spec.id}' is registered without a time limit: set --max-episode-steps, also if it "
+            f"ends its episodes itself; evaluations of endless ones take {LONGEST_EPISODE:,} steps",
             stacklevel=3,
         )
 

@@ -208,11 +208,10 @@ class Restarter:
         self.records.append(Restart(tuple(rows), time.time(), error))
         if self.count <= _MAX_WARNINGS or self.count & (self.count - 1) == 0:
             names = ", ".join(map(str, rows))
-            warnings.warn(
-                f"Environment{'s' if len(rows) > 1 else ''} {names}: restart number {self.count}. "
-                f"{error.args[0]}",
-                stacklevel=2,
-            )
+            text = f"Environment{'s' if len(rows) > 1 else ''} {names}: restart number {self.count}. {error.args[0]}"
+            if self.count == _MAX_WARNINGS:
+                text += " From now on, only the restarts number 8, 16, 32 and so on are reported."
+            warnings.warn(text, stacklevel=2)
 
 
 def failed_rows(failure: HostFailure) -> list[int]:

@@ -143,7 +143,7 @@ def test_by_default_it_writes_into_the_folder_of_the_run(run, capsys):
     assert names == {"episode-00.mp4", "scores.json", "curves.png"}
     printed = capsys.readouterr().out
     assert printed.startswith("Wrote 1 video, scores.json and curves.png to ")
-    assert "the run has no evaluation of these episodes" in printed
+    assert "the run has not evaluated these episodes at this step" in printed
 
 
 @pytest.mark.usefixtures("eager")
