@@ -1,4 +1,4 @@
-"""Trains the runs that the tutorial and the tuning guide quote: `python scripts/guide_runs.py`.
+"""Trains the runs that the tutorial, the tuning guide and the FAQ quote: `python scripts/guide_runs.py`.
 
 The figures go to results/guide_runs.json; tests/docs/test_figures.py compares the pages with them.
 """
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -50,6 +50,21 @@ CHANGES: dict[str, dict[str, object]] = {
     "`entropy_coef` 0.1": {"entropy_coef": 0.1},
 }
 
+# Likewise, of the preset sac_pendulum in the FAQ.
+SAC_CHANGES: dict[str, dict[str, object]] = {
+    "none": {},
+    "`learning_rate` 1e-1": {"learning_rate": 0.1},
+    "`learning_rate` 1e-5": {"learning_rate": 1e-5},
+    "`gradient_steps` 0.1": {"gradient_steps": 0.1},
+    "`target_rate` 1": {"target_rate": 1},
+    "`initial_entropy_coef` 10, `learn_entropy_coef` false": {
+        "initial_entropy_coef": 10,
+        "learn_entropy_coef": False,
+    },
+    "`target_entropy` 2": {"target_entropy": 2},
+}
+SAC_LOSSES = ("losses/critic", "losses/entropy", "schedule/entropy_coef")
+
 Metrics: TypeAlias = Sequence[dict[str, float]]
 
 
@@ -79,13 +94,15 @@ def tutorial_figures() -> dict[str, object]:
     }
 
 
-def tuning_figures() -> dict[str, object]:
+def tuning_figures(
+    preset: str, changes: Mapping[str, Mapping[str, object]], tags: Sequence[str]
+) -> dict[str, object]:
     """Returns final scores, and the first, least, largest and last value of losses, by change."""
     figures: dict[str, object] = {}
-    for change, settings in CHANGES.items():
+    for change, settings in changes.items():
         runs = []
         for seed in SEEDS:
-            config = agents.load_config("pendulum", env_backend="tf", seed=seed, **settings)
+            config = agents.load_config(preset, env_backend="tf", seed=seed, **settings)
             for score in agents.train(config, logdir="logdir"):
                 run = score.run
             assert run
@@ -95,7 +112,7 @@ def tuning_figures() -> dict[str, object]:
                 [values[0], min(values), max(values), values[-1]]
                 for values in (_values(metrics, tag) for metrics in runs)
             ]
-            for tag in LOSSES
+            for tag in tags
         }
         figures[change] = {"scores": [_values(metrics, SCORE) for metrics in runs], **losses}
     return figures
@@ -114,13 +131,18 @@ def _values(metrics: Metrics, tag: str) -> list[float]:
 def main() -> None:
     """Runs the script."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help="tutorial or tuning; default both")
-    parts = parser.parse_args().parts or ["tutorial", "tuning"]
+    makers: dict[str, Callable[[], dict[str, object]]] = {
+        "tutorial": tutorial_figures,
+        "tuning": lambda: tuning_figures("pendulum", CHANGES, LOSSES),
+        "tuning_sac": lambda: tuning_figures("sac_pendulum", SAC_CHANGES, SAC_LOSSES),
+    }
+    parser.add_argument("parts", nargs="*", help=f"{', '.join(makers)}; default all")
+    parts = parser.parse_args().parts or list(makers)
     figures = json.loads(FIGURES.read_text(encoding="utf-8")) if FIGURES.exists() else {}
     for part in parts:
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
-            figures[part] = {"tutorial": tutorial_figures, "tuning": tuning_figures}[part]()
+            figures[part] = makers[part]()
             os.chdir(ROOT)
         origin = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
         figures["origins"] = {**figures.get("origins", {}), part: origin}

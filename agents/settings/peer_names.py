@@ -16,6 +16,7 @@ def _by_name(names: Mapping[str, str]) -> dict[str, str]:
 # OpenAI's Baselines and batch-ppo.
 PEER_NAMES = _by_name(
     {
+        "action_mask": "invalid_action_mask mask masking",
         "action_repeat": "frame_skip",
         "activation": "activation_fn fcnet_activation",
         "algorithm": "algo",

@@ -103,8 +103,8 @@ def test_a_row_compares_our_returns_with_published_ones(monkeypatch, tmp_path):
         "Pendulum-v1, 100,000 steps: -166.7 ± 17.0.",
         "Seeds: -150.0, -160.0, -190.0.",
         "Published: CleanRL -1,142 (8M) (training); RL-Zoo -172.2 ± 104.2 (100k) (last).",
-        "As good as: CleanRL, RL-Zoo.",
-        "Target: RL-Zoo -172.2 ± 104.2 (100k): reached.",
+        "Ours is at least that of: CleanRL, RL-Zoo.",
+        "Compared with RL-Zoo -172.2 ± 104.2 (100k): reached.",
         "![Learning curves of pendulum](pendulum.png)",
     ):
         assert sentence in written.splitlines()
@@ -144,7 +144,9 @@ def test_a_missed_target_is_reported_with_its_note(monkeypatch, tmp_path):
         write_run(tmp_path, "pendulum", "pendulum", [-300.0] * 10, seed)
     for _ in range(2):  # The note is kept when the row is replaced.
         table, text, written = write_results(monkeypatch, tmp_path, "pendulum", "--seeds=2")
-        assert table["pendulum"]["verdict"] == "missed" and "As good as: CleanRL.\n" in written
+        assert (
+            table["pendulum"]["verdict"] == "missed" and "at least that of: CleanRL.\n" in written
+        )
         assert text.count("0 of 1") == 2 and cells_of("pendulum", written)[-1] == "**missed**"
         assert "- Missed: pendulum (-300.0 of -172.2).\n" in text
         assert "A larger network was\ntried.\n" in written

@@ -20,6 +20,9 @@ from agents.spaces import flatten
 from tests.deployment import foreign
 from tests.deployment.untrained import KINDS, Kind, batches, save_run
 
+# Random masks may allow nothing.
+pytestmark = pytest.mark.filterwarnings("ignore:The policy got an action_mask without a valid")
+
 needs_onnx = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("tf2onnx", "onnxruntime"))),
     reason="tf2onnx or onnxruntime is not installed",

@@ -19,6 +19,9 @@ from agents.spaces import element, flatten
 from agents.vector.batch_env import BatchEnv
 from tests.deployment.untrained import KINDS, batches
 
+# Random masks may allow nothing.
+pytestmark = pytest.mark.filterwarnings("ignore:The policy got an action_mask without a valid")
+
 
 @pytest.fixture
 def envs():
@@ -93,7 +96,6 @@ def test_a_checkpoint_that_is_missing_or_does_not_fit_raises(tmp_path, envs):
         load_policy(run)
 
 
-@pytest.mark.filterwarnings("ignore:The policy got an action_mask without a valid action")
 @pytest.mark.parametrize("name", KINDS)
 def test_batches_and_single_observations_get_actions_of_the_policy(name, saved, loaded):
     kind, run, policy = KINDS[name], saved(name), loaded(name)

@@ -74,6 +74,7 @@ def questions():
         f"and {sac['mean']:,.0f} after {minutes('sac'):.0f}"
     )
     yield f"two million of Breakout took {minutes('breakout'):.0f} minutes with PPO"
+    yield from tuning_sac()
 
 
 def comparison():
@@ -94,13 +95,6 @@ def comparison():
 
 
 def speed():
-    pendulum, cheetah = (BENCHMARKS["stepping"][f"{env}/process/8"] for env in ENVS)
-    yield (
-        f"8 Pendulums ({2e6 / pendulum['limit']:.1f} µs a step) stepped "
-        f"{pendulum['ratio_SyncVectorEnv']:.1f} times as fast as in one process, "
-        f"8 HalfCheetahs ({2e6 / cheetah['limit']:.0f} µs) "
-        f"{cheetah['ratio_SyncVectorEnv']:.1f} times."
-    )
     cases = ("Pendulum-v1/{}/8", "Pendulum-v1/{}/32", "HalfCheetah-v5/{}/8")
     hybrid = [
         median("training", case.format("hybrid")) / median("training", case.format("process"))
@@ -118,8 +112,6 @@ def speed():
     tf = "Pendulum-v1/tf/8"
     alone = median("training", tf, "1 thread")
     yield f"| {alone:,.0f}; {median('training', tf):,.0f} with 2 threads |"
-    envpool = 1 / ratio("stepping", "Pendulum-v1/process/32", "EnvPool")
-    yield f"EnvPool's C++ stepped 32 Pendulums {envpool:.1f} times as fast"
     threads = sorted(
         ratio("training", f"{env}/tf/8", "1 thread") for env in ("Pendulum-v1", "CartPole-v1")
     )
@@ -247,6 +239,28 @@ def tuning():
             f"{max(clipped[2]):.2f}",
             f"{min(explained[1]):.2f}",
             f"{statistics.median(entropy[0]):.1f}, {statistics.median(entropy[-1]):.1f}",
+        )
+        yield f"| {' | '.join(cells)} |"
+
+
+def two_digits(number):
+    return f"{float(f'{number:.2g}'):,g}" if abs(number) < 1e5 else f"{number / 1e6:.1f} million"
+
+
+def tuning_sac():
+    for change, entry in RUNS["tuning_sac"].items():
+        scores = sorted((run[-1] for run in entry["scores"]), reverse=True)
+        critic, entropy, coef = (  # Last values.
+            sorted(run[-1] for run in entry[tag])
+            for tag in ("losses/critic", "losses/entropy", "schedule/entropy_coef")
+        )
+        cells = (
+            change,
+            ", ".join(f"{score:,.0f}" for score in scores),
+            *(
+                f"{two_digits(low)} to {two_digits(high)}"
+                for low, *_, high in (critic, entropy, coef)
+            ),
         )
         yield f"| {' | '.join(cells)} |"
 

@@ -102,8 +102,8 @@ def plus_ten(index, env):
 @pytest.mark.parametrize(("env_backend", "training"), [("inline", False), ("process", True)])
 def test_settings_and_arguments_reach_the_environments(my_wrappers, env_backend, training):
     kwargs = {"env_kwargs": {"render_mode": "rgb_array"}, "wrap": plus_ten, "training": training}
-    kwargs |= {"info_keys": ["steps"]}
-    with make(2, make_kwargs=kwargs, env_backend=env_backend, **SETTINGS) as envs:
+    settings = {**SETTINGS, "env_backend": env_backend, "info_keys": ["steps"]}
+    with make(2, make_kwargs=kwargs, **settings) as envs:
         assert envs.render_mode == "rgb_array"
         observ, _ = envs.reset()
         np.testing.assert_array_equal(observ["action_mask"], [[1, 0]] * 2)

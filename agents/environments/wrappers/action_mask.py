@@ -131,8 +131,7 @@ def blocks(mask: np.ndarray, action_space: Space) -> np.ndarray:
         else [mask.shape[-1]]
     )
     starts = np.cumsum([0, *choices[:-1]])  # Of each choice in the mask.
-    is_blocked: np.ndarray = ~np.logical_or.reduceat(mask, starts, axis=-1).all(axis=-1)
-    return is_blocked
+    return np.asarray(~np.logical_or.reduceat(mask, starts, axis=-1).all(axis=-1))
 
 
 def mask_size(space: Space) -> int:
