@@ -67,8 +67,8 @@ Environment steps per second with random actions, without a policy. *here* uses 
 number of cores divided by the time of a step.
 """
 LOSSES = """\
-Cases in which a peer is faster, takes less memory (*1.05x*: we take 1.05 times as much), or scores more in the
-same time. [The details](benchmarks/details.md) describe them.
+Cases in which a peer is faster, takes less memory (*1.05x*: we take 1.05 times as much), or scores more after
+ten minutes. [The details](benchmarks/details.md) describe them.
 """
 REPEAT = """\
 ```sh

@@ -25,14 +25,14 @@ READING = """\
 A row is a preset, or a preset with other settings. Its return is the mean of its seeds.
 
 - **reached**: at least the best published return of any algorithm. **on-policy only**: at least that of PPO and RPO.
-- **late**: high enough, but after more steps. It does not count as reached. **missed**: none of these.
+- **late**: our return is high enough, but took more steps than theirs; it does not count. **missed**: none of these.
 
 Published returns come from other versions of the environments and other protocols. A row is compared with runs of up
 to 1.5 times its steps. If there are none, the best run of any length counts.
 """
 MUJOCO = """\
-Return of the last weights over 20 episodes: mean ± population standard deviation over seeds (divisor n). In brackets:
-how many seeds, or the steps of a published return. † marks SAC, TD3 and TQC.
+Return of the last weights over 20 episodes with deterministic actions: mean ± population standard deviation over seeds
+(divisor n). In brackets: how many seeds, or the steps of a published return. † marks SAC, TD3 and TQC.
 """
 REPEAT = """\
 Each section of [the details](results/details.md) ends with its command. This one makes the row `pendulum` again:
@@ -160,8 +160,8 @@ def _losses(rows: Mapping[str, ComparedRow]) -> list[str]:
     }
     texts = [f"{title}: {', '.join(items) or 'no row'}." for title, items in points.items()]
     texts.append(
-        f"{few} of the {len(rows)} rows with several seeds have fewer than ten. {early} rows are from before "
-        "26 November 2026, when KL limits changed: equal seeds may now differ."
+        f"{few} of the {len(rows)} rows with several seeds have fewer than ten. {early} of the {len(rows)} are from "
+        "before 26 November 2026, when KL limits changed: equal seeds may now differ."
     )
     return [line for text in texts for line in _wrapped(f"- {text}", "  ")]
 
