@@ -68,7 +68,7 @@ number of cores divided by the time of a step.
 """
 LOSSES = """\
 Cases in which a peer is faster, takes less memory (*1.05x*: we take 1.05 times as much), or scores more after
-ten minutes. [The details](benchmarks/details.md) describe them.
+ten minutes. `busy`: beside a program that takes a core. [The details](benchmarks/details.md) describe them.
 """
 REPEAT = """\
 ```sh

@@ -41,8 +41,9 @@ Each section of [the details](results/details.md) ends with its command. This on
 python scripts/results.py pendulum --seeds=10 --at-once=1 --env-backend=tf
 ```
 
-Without a preset, the command trains nothing and writes this page again from the stored runs. `results/runs` has the
-median run of most rows; `agents visualize --logdir=results/runs/cheetah --outdir=videos` shows it.
+It replaces the row and its plot. Without a preset, the command trains nothing and writes this page again from the
+stored runs. `results/runs` has the median run of most rows; `agents visualize --logdir=results/runs/cheetah
+--outdir=videos` shows it.
 """
 
 
