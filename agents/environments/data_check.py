@@ -274,6 +274,8 @@ def _describe(value: Returned) -> str:
     """Returns a value in one line of at most 80 characters; of a tuple, its length; of a dictionary, its keys."""
     if isinstance(value, tuple):
         return f"{len(value)} values"
-    keys = isinstance(value, Mapping) and ", ".join(map(repr, value))
-    text = f"with the keys {keys}" if keys else " ".join(repr(value).split())
+    if isinstance(value, Mapping) and value:
+        text = f"with the keys {', '.join(map(repr, value))}"
+    else:
+        text = " ".join(repr(value).split())
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from agents.environments.action_bounds import far_from_unit
-from agents.environments.data_check import DataError
+from agents.environments.data_check import DataError, unpack_reset
 from agents.environments.families import SELF_LIMITED
 from agents.environments.random_steps import (
     RandomSteps,
@@ -103,8 +103,9 @@ def inspect_env(
         time_limit = env.spec.max_episode_steps if env.spec else None
         findings = _check_interface(env.unwrapped, reset_options or {})
         findings += _check_actions(action_space)
-        steps = None
+        steps, ignores_masks = None, False
         try:
+            ignores_masks = not action_mask and has_mask(*unpack_reset(env.reset(seed=seed)))
             with warnings.catch_warnings():
                 # A finding says how often.
                 warnings.filterwarnings("ignore", "action_mask: no action")
@@ -114,7 +115,7 @@ def inspect_env(
             advice = "return valid data: training stops at such a step"
             findings.append(Finding(True, f"the environment {error}", advice))
         except Exception as error:
-            if action_mask or not has_mask(*env.reset(seed=seed)):
+            if not ignores_masks:
                 raise
             problem = (
                 f"a random action raised {type(error).__name__}: {first_line(error)}; training "

@@ -250,12 +250,11 @@ def compare_runs(runs: Sequence[RunScores], axis: Axis = "steps") -> list[Group]
 
 def _split(runs: Sequence[RunScores]) -> dict[str, list[RunScores]]:
     """Returns the groups of an environment's runs by label, in the order of algorithms and values."""
-    algorithms: dict[str, list[RunScores]] = {}
-    for run in sorted(runs, key=lambda run: run.settings["algorithm"]):
-        algorithms.setdefault(run.settings["algorithm"], []).append(run)
+    algorithms = sorted({run.settings["algorithm"] for run in runs})
     groups = {}
-    for algorithm, same in algorithms.items():
+    for algorithm in algorithms:
         names = [f"algorithm={algorithm}"] if len(algorithms) > 1 else []
+        same = [run for run in runs if run.settings["algorithm"] == algorithm]
         for differing, equal in _split_by_settings(same).items():
             groups[", ".join([*names, *differing]) or UNDIVIDED] = equal
     return groups
