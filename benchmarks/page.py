@@ -55,12 +55,14 @@ HEADER = """\
 
 How fast does it train and step, how soon does it start, and how much memory does it take? [The
 details](benchmarks/details.md) have all contestants, settings, versions and intervals, and scores after ten minutes.
-Cells are medians over rounds, in which contestants take turns. *1.5x* means that we are 1.5 times as fast as that peer.
+Cells are medians over rounds, in which contestants take turns. *1.5x* means that we are 1.5 times as fast as that peer:
+the median of the rounds' ratios.
 """
 
 TRAINING = """\
-Environment steps per second, collecting and learning. Each peer has its faster number of threads. With `tf`, PureJaxRL
-has its own environments, the other peers Gymnasium's. The details add CleanRL's PPO, rl_games and RLtools.
+Environment steps per second, collecting and learning; evaluation, logging and checkpoints are off. Each peer has its
+faster number of threads. With `tf`, PureJaxRL has its own environments, the other peers Gymnasium's. SAC takes a
+gradient step of 256 rows a step; a step of Pong is four frames.
 """
 STEPPING = """\
 Environment steps per second with random actions, without a policy. *here* uses worker processes. The limit is the
