@@ -86,7 +86,14 @@ def test_environments_are_apart_and_what_differs_between_them_only_is_no_label()
 
 
 def test_settings_without_influence_are_no_label():
-    runs = [run(seed=0), run(seed=1, log_interval=1000, histogram_interval=0, info_keys=["speed"])]
+    names = (
+        "log_interval",
+        "histogram_interval",
+        "video_interval",
+        "eval_interval",
+        "checkpoint_interval",
+    )
+    runs = [run(seed=0), run(seed=1, info_keys=["speed"], **dict.fromkeys(names, 5000))]
     assert labels(compare_runs(runs)) == [("Pendulum-v1", UNDIVIDED, 2)]
 
 
