@@ -1,4 +1,4 @@
-"""The documentation site: links, generated tables, the reference, and the whole build."""
+"""The documentation site: links, the reference, and the whole build."""
 
 import re
 import subprocess
@@ -8,9 +8,6 @@ import pytest
 
 import agents
 from agents import tensor_envs, tools
-from agents.scripts.main import COMMANDS
-from agents.settings.config import Config
-from agents.settings.config_file import preset_names
 from tests.docs.pages import PAGES, ROOT
 
 site_hooks = pytest.importorskip("scripts.site_hooks", reason="mkdocs is not installed")
@@ -56,41 +53,6 @@ def test_lines_are_those_of_the_symbols():
     assert lines[site_hooks.line_of(path, "Loss.compute") - 1].startswith("    def compute(")
     with pytest.raises(site_hooks.PluginError, match="has no Loss.missing"):
         site_hooks.line_of(path, "Loss.missing")
-
-
-def test_tables_have_every_setting_and_every_preset():
-    settings, presets = site_hooks.settings_tables(), site_hooks.presets_table()
-    rows = dict(re.findall(r'^\| <a id="(\w+)"></a>`\w+` \| (.+?) \|', settings, re.MULTILINE))
-    assert list(rows) == list(Config.model_fields)
-    assert rows["discount"] == "number from 0 to 1"
-    assert rows["layers"] == "list: integer from 1 to 65,536"
-    assert rows["reduce_every"] == "`minibatch`, `epoch`"
-    assert re.findall(r"^\| `(\w+)` \|", presets, re.MULTILINE) == preset_names()
-
-
-def test_the_glossary_has_every_letter_and_word_of_the_docstring():
-    tables = site_hooks.glossary_tables()
-    letters, words = (
-        dict(re.findall(r"^\| (?:`)?([^`|]+?)(?:`)? \| (.+) \|$", part, re.MULTILINE))
-        for part in tables.split("## Words")
-    )
-    assert set("BTMNLKAOFU") < set(letters)
-    assert (
-        letters["B"] == "environments in a batch"
-        and letters["K"] == "numbers of noise a sample takes"
-    )
-    assert words["iteration"] == "one rollout and the update that learns from it: one graph call"
-    assert words["policy"].endswith("the setting `policy` chooses the distribution")
-    assert len(words) > 20 and "recurrent state" in words
-
-
-def test_every_command_has_its_options():
-    sections = site_hooks.commands_tables().split("\n## agents ")[1:]
-    assert [section.split()[0] for section in sections] == list(COMMANDS)
-    assert (
-        "| `--format` | `savedmodel`, `tflite`, `onnx` |"
-        in sections[list(COMMANDS).index("export")]
-    )
 
 
 def test_the_reference_has_all_public_names():
