@@ -53,10 +53,9 @@ Results: TypeAlias = Mapping[str, Mapping[str, Entry]]
 HEADER = """\
 # Benchmarks
 
-How fast does it train and step, how soon does it start, and how much memory does it take? [The
-details](benchmarks/details.md) have all contestants, settings, versions and intervals, and scores after ten minutes.
-Cells are medians over rounds, in which contestants take turns. *1.5x* means that we are 1.5 times as fast as that peer:
-the median of the rounds' ratios.
+How fast does it train and step, how soon does it start, and how much memory does it take? Cells are medians over
+rounds, in which contestants take turns. *1.5x* means that we are 1.5 times as fast as that peer: the median of the
+rounds' ratios. [The details](benchmarks/details.md) have all cases, settings, versions and intervals.
 """
 
 TRAINING = """\
@@ -69,17 +68,11 @@ Environment steps per second with random actions, without a policy. *here* uses 
 number of cores divided by the time of a step.
 """
 LOSSES = """\
-Cases in which a peer is faster, takes less memory (*1.05x*: we take 1.05 times as much), or scores more after
-ten minutes. `busy`: beside a program that takes a core. [The details](benchmarks/details.md) describe them.
+Cases in which a peer is faster, smaller or scores more; `busy`: beside a program that takes a core.
 """
 REPEAT = """\
-```sh
-pip install -e '.[bench]'
-python scripts/benchmark.py --suite=stepping --quick
-```
-
-Run nothing else at the same time. Peers that are not installed are left out. [CONTRIBUTING.md](CONTRIBUTING.md) tells
-how to measure everything and compare two commits.
+After `pip install -e '.[bench]'`, `python scripts/benchmark.py --suite=stepping --quick` measures stepping. Nothing
+else may run. Peers that are not installed are left out. [CONTRIBUTING.md](CONTRIBUTING.md) has all commands.
 """
 
 _TRAINED = {
@@ -93,7 +86,7 @@ _TRAINED = {
 }
 _LAST = "/10 of 10 min"  # Scores of the whole time.
 _STEPPED = {
-    f"{env.partition('-')[0]}, {number}": f"{env}/process/{number}"
+    f"{env.partition('-')[0]},{NO_BREAK}{number}": f"{env}/process/{number}"
     for env in ("Pendulum-v1", "HalfCheetah-v5")
     for number in (8, 32)
 }
@@ -139,9 +132,9 @@ def page(results: Results, origins: Mapping[str, Origin]) -> str:
     sections = {
         "Training": [TRAINING, *_training(results)],
         "Stepping": [STEPPING, *_stepping(results)],
-        "Gradient steps, start, memory": [*_others(results)],
-        "Where we lose": [*_losses(results), *_origins(origins)],
-        "Repeat": [REPEAT],
+        "Gradient steps, start, memory": _others(results),
+        "Where we lose": _losses(results),
+        "Repeat": [*_origins(origins), REPEAT],
     }
     lines = [HEADER]
     for title, blocks in sections.items():
@@ -178,6 +171,7 @@ def _stepping(results: Results) -> Iterator[str]:
 
 
 def _others(results: Results) -> Iterator[str]:
+    sentences = []
     for sentence, suite, case in _OTHERS:
         entry = results[suite][case]
         peers = "".join(
@@ -185,27 +179,35 @@ def _others(results: Results) -> Iterator[str]:
             for peer in ("SB3", "skrl")
             if _peer(entry, peer)
         )
-        yield from _wrapped(f"- {sentence.format(ours=_ours(entry), peers=peers)}", "  ")
+        sentences.append(sentence.format(ours=_ours(entry), peers=peers))
+    yield from _wrapped(" ".join(sentences))
     yield ""
 
 
 def _losses(results: Results) -> Iterator[str]:
     """Yields the cases in which a peer is better, by peer."""
     yield LOSSES
-    losses: dict[str, list[str]] = {}
+    losses: dict[str, list[tuple[float, str]]] = {}
     for suite, cases in results.items():
         for case, entry in cases.items():
             if suite == "clock" and not case.endswith(_LAST):
                 continue
-            for peer in (*PEERS, "bare"):
-                if _loses(entry, peer):
-                    number = scalar(entry, f"ratio_{peer}")
-                    theirs = format_number(figures_of(entry)[peer]["median"])
-                    text = f"{format_number(number)}x" if number else f"{_ours(entry)} of {theirs}"
-                    name = PEERS.get(peer, "a bare Python process")
-                    losses.setdefault(f"{name}, {suite}", []).append(f"{case} ({text})")
-    for name, texts in losses.items():
-        yield from _wrapped(f"- {name}: {', '.join(texts)}.", "  ")
+            for peer in (one for one in PEERS if _loses(entry, one)):
+                ratio = scalar(entry, f"ratio_{peer}") or 0.0
+                theirs = figures_of(entry)[peer]
+                is_ratio = theirs["unit"] in (*SPEEDS, *TIMES)
+                text = (
+                    f"{format_number(ratio)}x"
+                    if is_ratio
+                    else f"{_ours(entry)} of {format_number(theirs['median'])}"
+                )
+                losses.setdefault(f"{PEERS[peer]}, {suite}", []).append((ratio, f"{case} ({text})"))
+    for name, found in losses.items():
+        texts = [text for _, text in found]
+        listed = (
+            ", ".join(texts) if len(texts) < 3 else f"{len(texts)} cases, the worst {min(found)[1]}"
+        )
+        yield from _wrapped(f"- {name}: {listed}.", "  ")
     values = [(target, target.value(results)) for target in TARGETS]
     verdicts = [target.verdict(value) for target, value in values if value is not None]
     yield from _wrapped(
@@ -235,9 +237,8 @@ def _origins(origins: Mapping[str, Origin]) -> Iterator[str]:
     # Without the kernel.
     machines = {re.sub(r", Linux [^,]+", "", origin["machine"]) for origin in origins.values()}
     yield from _wrapped(
-        f"Measured from {dates[0]} to {dates[-1]} on machines of {'; '.join(sorted(machines))}. There is no GPU."
+        f"Measured from {dates[0]} to {dates[-1]} on {'; '.join(sorted(machines))}, without a GPU."
     )
-    yield ""
 
 
 def _ours(entry: Entry) -> str:

@@ -22,9 +22,9 @@ from results.rows import OWN, ComparedRow, figures_of, on_policy_of, target_of
 HEADER = """\
 # Details of the results
 
-All rows of `results/results.json`, then a section for each: curves, returns, published figures, notes, command.
-`python scripts/results.py` writes this file and [RESULTS.md](../RESULTS.md); notes are hand-written, in
-`results/notes.yaml`.
+All rows of `results/results.json`, then a section for each: curves, returns, published figures, notes, command. The
+command replaces the row and its plot. `python scripts/results.py` trains nothing, and writes this file and
+[RESULTS.md](../RESULTS.md); notes are hand-written, in `results/notes.yaml`.
 
 ## All rows
 """

@@ -19,31 +19,21 @@ HEADER = """\
 # Results
 
 What return does a preset reach, and is that good? [All rows](results/details.md#all-rows) have their returns, seeds,
-minutes and the published figures. `python scripts/results.py` writes both pages from `results/results.json`.
+minutes and the published figures.
 """
 READING = """\
-A row is a preset, or a preset with other settings. Its return is the mean of its seeds.
-
-- **reached**: at least the best published return of any algorithm. **on-policy only**: at least that of PPO and RPO.
-- **late**: our return is high enough, but took more steps than theirs; it does not count. **missed**: none of these.
-
-Published returns come from other versions of the environments and other protocols. A row is compared with runs of up
-to 1.5 times its steps. If there are none, the best run of any length counts.
+A row is a preset, or a preset with other settings. Its return is the mean of its seeds. **reached**: at least the best
+published return of any algorithm. **on-policy only**: at least that of PPO and RPO. **late**: our return is high
+enough, but took more steps than theirs; it does not count. **missed**: none of these. Published returns come from other
+versions of the environments and other protocols.
 """
 MUJOCO = """\
 Return of the last weights over 20 episodes with deterministic actions: mean ± population standard deviation over seeds
 (divisor n). In brackets: how many seeds, or the steps of a published return. † marks SAC, TD3 and TQC.
 """
 REPEAT = """\
-Each section of [the details](results/details.md) ends with its command. This one makes the row `pendulum` again:
-
-```sh
-python scripts/results.py pendulum --seeds=10 --at-once=1 --env-backend=tf
-```
-
-It replaces the row and its plot. Without a preset, the command trains nothing and writes this page again from the
-stored runs. `results/runs` has the median run of most rows; `agents visualize --logdir=results/runs/cheetah
---outdir=videos` shows it.
+Each section of [the details](results/details.md) ends with the command that trains its row again. `results/runs` has
+the median run of most rows: `agents visualize --logdir=results/runs/cheetah --outdir=videos` shows it.
 """
 
 
@@ -54,7 +44,7 @@ def page(table: Mapping[str, ComparedRow]) -> str:
       table: Rows by label.
     """
     rows = {label: row for label, row in table.items() if len(row["returns"]) > 1}
-    lines = [*HEADER.splitlines(), "", *_wrapped(_count(rows)), "", *_suites(table), "", READING]
+    lines = [*HEADER.splitlines(), *_wrapped(_count(rows)), "", *_suites(table), "", READING]
     lines += ["## MuJoCo, a million steps", "", MUJOCO, *_mujoco(table), ""]
     lines += ["## Where we lose", "", *_losses(rows), "", "## Repeat", "", *REPEAT.splitlines()]
     return "\n".join(lines) + "\n"

@@ -162,12 +162,8 @@ oldest date.
 REPEAT = """\
 ## Repeat
 
-```sh
-python scripts/faults.py
-python scripts/faults.py -- -k stalls
-```
-
-The first command runs every harness and takes about two hours. The second one runs a part.
+`python scripts/faults.py` runs every harness, and takes about two hours. `python scripts/faults.py -- -k stalls` runs a
+part.
 """
 DETAILS = """\
 # Details of the fault harnesses
