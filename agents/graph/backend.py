@@ -204,6 +204,8 @@ class GymnasiumBackend(EnvBackend):
                 raise
             raise kind(reason) from None
         self._check_or_close(batch_env)
+        if batch_env.restarts and not training:
+            batch_env.restarts.role = "evaluation environment"
         return batch_env
 
 

@@ -89,12 +89,19 @@ class Metrics:
         if self._tracker:
             self._tracker.scalars(step, values)
 
-    def restarts(self, step: int, restarts: Sequence[Restart]) -> None:
-        """Writes restarts of environments as lines of restarts.jsonl, with their causes."""
+    def restarts(self, step: int, phase: str, restarts: Sequence[Restart]) -> None:
+        """Writes restarts of environments as lines of restarts.jsonl, with their causes.
+
+        Args:
+          step: Environment steps learned from so far.
+          phase: What the environments run, training or evaluation.
+          restarts: The restarts.
+        """
         for restart in restarts:
             cause = restart.cause
             line = {
                 "step": step,
+                "phase": phase,
                 "wall_time": restart.time,
                 "environments": restart.rows,
                 "cause": str(cause.args[0]),

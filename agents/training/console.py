@@ -58,10 +58,11 @@ class Console:
         self.update(step, scalars)
         evaluation = score_text(scalars["eval/return_mean"], scalars["eval/return_std"])
         training = self._numbers.get("return", "not reported yet")
-        parts = [f"step {step:,}: evaluation {evaluation}", f"training episodes {training}"]
+        parts = [f"step {step:,}: evaluation {evaluation}"]
         for tag, value in scalars.items():
             if tag.startswith("eval/info/"):
                 parts.append(f"{tag.removeprefix('eval/info/')} {score_text(value)}")
+        parts.append(f"training episodes {training}")
         if rate:  # A process that resumes may evaluate before its first step.
             parts.append(f"{rate:,.0f} steps/s")
         if step >= self._total:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from agents import stop_signals
-from agents.errors import NonFiniteError
+from agents.errors import EnvironmentFailure, NonFiniteError
 from agents.graph.algorithm import Actor, Algorithm
 from agents.graph.graph_calls import GraphCalls
 from agents.graph.in_graph_env import InGraphEnv
@@ -221,7 +221,11 @@ class Evaluations:
         """Evaluates: scalars by tag, and whether the policy's mean return is the best so far."""
         scalars: dict[str, float] = {}
         for prefix, evaluation in self._evaluations.items():
-            scalars |= evaluation.run(progress).scalars(prefix)
+            try:
+                scalars |= evaluation.run(progress).scalars(prefix)
+            except EnvironmentFailure as error:
+                error.note = f"It failed in an evaluation. {error.note}".strip()
+                raise
         scalars["eval/episodes"] = float(self._num_episodes)
         is_best = scalars["eval/return_mean"] > float(self._best)
         if is_best:

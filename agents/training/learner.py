@@ -233,8 +233,8 @@ class Learner:
         return crossed or step >= self._config.steps
 
     def take_restarts(self) -> list[Restart]:
-        """Returns the restarts of training and evaluation environments since the last call."""
-        restarts = self._envs.take_restarts() + self.evaluations.take_restarts()
+        """Returns the restarts of training environments since the last call."""
+        restarts = self._envs.take_restarts()
         self._num_restarts += len(restarts)
         return restarts
 

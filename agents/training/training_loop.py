@@ -112,6 +112,7 @@ def training_loop(
                 score, is_best = learner.evaluations.run(
                     console.evaluation(learner.step, config.eval_episodes)
                 )
+            _write_restarts(learner, metrics)
             metrics.scalars(learner.step, score)
             console.evaluated(learner.step, learner.rate, score)
             if is_best and not save(best=True):
@@ -234,7 +235,9 @@ def _begin_episodes(learner: Learner) -> None:
 
 
 def _write_restarts(learner: Learner, metrics: Metrics) -> None:
-    metrics.restarts(learner.step, learner.take_restarts())
+    """Writes the restarts of environments since the last call."""
+    metrics.restarts(learner.step, "training", learner.take_restarts())
+    metrics.restarts(learner.step, "evaluation", learner.evaluations.take_restarts())
 
 
 def _log(config: Config, learner: Learner, metrics: Metrics, console: Console) -> None:

@@ -48,6 +48,7 @@ class Restarter:
     time on another process is kept ready, which shortens the next restarts by its start.
 
     Attributes:
+      role: What the environments are, for messages.
       records: The restarts so far; whoever reads them may remove them.
       count: Number of restarts so far.
     """
@@ -60,10 +61,11 @@ class Restarter:
           limit: Number of restarts within the window; one more raises the first one's cause.
           window: In seconds.
         """
+        self.role = "environment"
         self.records: list[Restart] = []
         self.count = 0
         self._arrays, self._limit, self._window = arrays, limit, window
-        self._recent: deque[tuple[float, EnvironmentFailure]] = deque()
+        self._recent: deque[tuple[float, EnvironmentFailure, list[int]]] = deque()
         self._spare = SpareWorker()
         num_envs = arrays.layout.num_envs
         # Of the last reset with a seed: the seed, and the episodes and restarts since.
@@ -188,13 +190,15 @@ class Restarter:
 
     def _count(self, failure: HostFailure) -> None:
         """Counts a failure; raises the first one if there are too many."""
-        now, error = time.monotonic(), failure.error
-        self._recent.append((now, error))
+        now, error, rows = time.monotonic(), failure.error, failed_rows(failure)
+        self._recent.append((now, error, rows))
         while self._recent[0][0] < now - self._window:
             self._recent.popleft()
         if len(self._recent) > self._limit:
-            first, *others = (cause for _, cause in self._recent)
-            first.others = tuple(others)
+            _, first, rows = self._recent[0]
+            # Environments that failed several times count once.
+            others = {tuple(theirs): cause for _, cause, theirs in self._recent if theirs != rows}
+            first.others = tuple(others.values())
             first.note = (
                 f"The first of {len(self._recent)} failures within {self._window:g} s; "
                 f"{self._limit} restarts are allowed."
@@ -203,12 +207,12 @@ class Restarter:
         # Their frames would keep channels of processes that are gone, or environments.
         error.__traceback__ = error.__cause__ = error.__context__ = None
         self.count += 1
-        rows = failed_rows(failure)
         self._num_restarts[rows] += 1
         self.records.append(Restart(tuple(rows), time.time(), error))
         if self.count <= _MAX_WARNINGS or self.count & (self.count - 1) == 0:
             names = ", ".join(map(str, rows))
-            text = f"Environment{'s' if len(rows) > 1 else ''} {names}: restart number {self.count}. {error.args[0]}"
+            plural = "s" if len(rows) > 1 else ""
+            text = f"{self.role.capitalize()}{plural} {names}: restart number {self.count}. {error.args[0]}"
             if self.count == _MAX_WARNINGS:
                 text += " From now on, only the restarts number 8, 16, 32 and so on are reported."
             warnings.warn(text, stacklevel=2)

@@ -26,7 +26,7 @@ def test_prints_a_line_for_every_evaluation(capsys):
     assert captured.err.splitlines() == [
         "step 5,000: evaluation -150.0 +- 20.1, training episodes not reported yet",
         "step 10,000: evaluation -150.0 +- 20.1, training episodes not reported yet, 2,000 steps/s, 45 s left",
-        "step 100,000: evaluation -150.0 +- 20.1, training episodes -1234.6, success 0.950, 2,500 steps/s, done",
+        "step 100,000: evaluation -150.0 +- 20.1, success 0.950, training episodes -1234.6, 2,500 steps/s, done",
     ]
 
 

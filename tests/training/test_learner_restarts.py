@@ -1,6 +1,7 @@
 """Training and evaluation in environments that are restarted."""
 
 import functools
+import json
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ from gymnasium import spaces
 
 from agents.errors import EnvironmentRaisedError
 from agents.ppo import PPO
+from agents.runs.metrics_file import read_metrics
+from agents.scripts.train import train
 from agents.settings.config_file import load_config
 from agents.training.learner import Learner
 from agents.vector.batch_env import BatchEnv
@@ -75,7 +78,8 @@ def test_an_evaluation_scores_the_same_episodes_after_restarts():
         if any(countdowns):
             with pytest.warns(UserWarning, match="restart number"):
                 scores.append(learner.evaluations.run()[0])
-            assert len(learner.take_restarts()) == 2
+            assert len(learner.evaluations.take_restarts()) == 2
+            assert learner.take_restarts() == []
         else:
             scores.append(learner.evaluations.run()[0])
     assert scores[0] == scores[1]
@@ -93,3 +97,55 @@ def test_over_the_limit_training_stops_with_the_first_cause():
         with pytest.raises(EnvironmentRaisedError, match="The first of 4 failures within 600 s"):
             for _ in range(10):
                 learner.iterate()
+
+
+class FailsInEvaluations(CountingEnv):
+    """Fails in the third step of every other episode, except in training."""
+
+    fails = True
+
+    def __init__(self):
+        super().__init__([(5, "truncated")], COUNTS, TWO_CHOICES, one)
+        self.episodes = self.steps_of_episode = 0
+
+    def reset(self, **kwargs):
+        self.episodes, self.steps_of_episode = self.episodes + 1, 0
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        self.steps_of_episode += 1
+        if self.fails and self.steps_of_episode == 3 and self.episodes % 2 == 0:
+            raise OSError("no luck")
+        return super().step(action)
+
+
+def spare(env):
+    env.unwrapped.fails = False
+    return env
+
+
+@pytest.mark.parametrize("limit", [0, 100])
+def test_failures_of_evaluations_are_told_from_those_of_training(tmp_path, limit):
+    run = tmp_path / "run"
+    config = load_config(
+        "default",
+        **{**TINY, "env": FailsInEvaluations, "env_restarts": {"limit": limit}, "steps": 64},
+        env_backend="inline",
+        train_wrappers=["tests.training.test_learner_restarts:spare"],
+        eval_interval=16,
+        log_interval=16,
+    )
+    if not limit:
+        with pytest.raises(
+            EnvironmentRaisedError, match=r"no luck(?s:.*)failed in an evaluation\."
+        ):
+            list(train(config, run=run))
+        return
+    with pytest.warns(UserWarning, match=r"Evaluation environments? .*: restart number"):
+        steps = [score.step for score in train(config, run=run)]
+    assert [row.get("perf/env_restarts", 0) for row in read_metrics(run / "metrics.jsonl")] == [
+        0
+    ] * 8
+    restarts = [json.loads(line) for line in (run / "restarts.jsonl").read_text().splitlines()]
+    assert {restart["phase"] for restart in restarts} == {"evaluation"}
+    assert {restart["step"] for restart in restarts} <= set(steps)

@@ -98,6 +98,20 @@ def test_over_the_limit_the_first_cause_is_raised(make):
     assert "1 process (was killed by SIGKILL)" in str(caught.value)
 
 
+def test_an_environment_that_failed_several_times_counts_once_in_the_error(make):
+    batch = make(limit=4)
+    batch.reset(seed=0)
+    batch.restarts.role = "evaluation environment"
+    with pytest.warns(UserWarning, match=r"Evaluation environment \d: restart number"):
+        for row in (1, 3, 3, 1):
+            batch.step(np.eye(4, dtype=int)[row] * RAISE)
+    with pytest.raises(EnvironmentRaisedError, match="1 failed") as caught:
+        batch.step([0, 0, RAISE, 0])
+    message = str(caught.value).splitlines()
+    assert message[1].startswith("The first of 5 failures")
+    assert message[2].startswith("Others that failed: 2 environments (")
+
+
 def test_failures_before_the_window_do_not_count(make):
     batch = make(limit=1, restart_window=0.05, **HERE)
     batch.reset(seed=0)
