@@ -10,10 +10,14 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
+
+# The package `agents` of this checkout, from any working directory.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import agents
 from agents.scripts.main import COMMANDS

@@ -37,6 +37,8 @@ _COMPARED_STEPS = 200
 
 # Float32 has 24 bits: of numbers this many times as large as what changes in them, 1 % is lost.
 _LOST_BELOW = 100 * 2.0**-24
+# Integers of larger ranges are amounts, or the pixels of images.
+_MOST_KINDS = 32
 # Shorter tasks may well have a number of rounds.
 _SHORTEST_LIMIT = 10
 
@@ -283,6 +285,7 @@ def _check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
     """
     advice = "widen the bounds of its observation space"
     findings = [Finding(False, f"the environment {returned}", advice) for returned in steps.outside]
+    findings += _check_grids(space)
     for (name, leaf), scale in zip(_named_leaves(space, "observations"), steps.scales, strict=True):
         if not isinstance(leaf, spaces.Box) or leaf.dtype == np.uint8:
             continue
@@ -298,6 +301,20 @@ def _check_observations(space: Space, steps: RandomSteps) -> list[Finding]:
                 f"{deviation[index]:.2g}; float32 keeps little of that change"
             )
             advice = "observe differences, such as the time since the reset instead of the time"
+            findings.append(Finding(False, problem, advice))
+    return findings
+
+
+def _check_grids(space: Space) -> list[Finding]:
+    """Reports arrays of a few integers, such as the cells of a grid: networks read them as amounts."""
+    findings = []
+    for name, leaf in _named_leaves(space, "observations"):
+        if not isinstance(leaf, spaces.Box) or leaf.dtype.kind not in "iu" or len(leaf.shape) < 2:
+            continue
+        low, high = int(leaf.low.min()), int(leaf.high.max())
+        if high - low < _MOST_KINDS:
+            problem = f"{name}: networks read the integers from {low} to {high} as amounts"
+            advice = "if they are kinds, such as walls and goals, make the space MultiDiscrete: one-hot vectors"
             findings.append(Finding(False, problem, advice))
     return findings
 

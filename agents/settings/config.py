@@ -112,6 +112,8 @@ NETWORKS = ("feed_forward", "nature", "impala")
 
 # Names of the setting `policy`; the classes are in `agents.distributions`.
 POLICIES = ("gaussian", "squashed_gaussian", "beta")
+# Those that read `scale_actions`; the others have bounds of their own.
+SCALED_POLICIES = frozenset({"gaussian"})
 
 # Names of the setting `optimizer`.
 OPTIMIZERS = ("adam", "torch_adam", "sgd")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agents.settings.config import ALGORITHM_SETTINGS, Config
+from agents.settings.config import ALGORITHM_SETTINGS, SCALED_POLICIES, Config
 
 
 class Condition(NamedTuple):
@@ -101,7 +101,7 @@ _CONDITIONS = (
     ),
     Condition(
         ("scale_actions",),
-        lambda config: config.policy == "gaussian" or ":" in config.policy,
+        lambda config: config.policy in SCALED_POLICIES or ":" in config.policy,
         "policy gaussian",
     ),
     Condition(

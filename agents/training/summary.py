@@ -9,7 +9,7 @@ from gymnasium import spaces
 from agents.distributions.factory import scaled_dimensions
 from agents.graph.algorithm import Algorithm
 from agents.policies.policy import Policy
-from agents.settings.config import ALGORITHMS, Config
+from agents.settings.config import ALGORITHMS, SCALED_POLICIES, Config
 from agents.settings.entry_points import load_function
 from agents.spaces import leaf_spaces
 from agents.training.unfit_settings import warn_of_unfit_settings
@@ -79,7 +79,7 @@ def _algorithm_lines(config: Config, *spaces: Space) -> list[str]:
 
 def _scaling(space: Space, config: Config) -> str:
     """Whether the policy acts in [-1, 1] instead of the bounds, see the setting `scale_actions`."""
-    if config.policy != "gaussian":
+    if config.policy not in SCALED_POLICIES:
         return ""
     boxes = [leaf for leaf in leaf_spaces(space) if isinstance(leaf, spaces.Box)]
     is_scaled = any(scaled_dimensions(box, config.scale_actions).any() for box in boxes)

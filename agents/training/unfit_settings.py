@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from agents.distributions.factory import scaled_dimensions
 from agents.policies.inputs import Inputs
-from agents.settings.config import ALGORITHM_SETTINGS, Config
+from agents.settings.config import ALGORITHM_SETTINGS, SCALED_POLICIES, Config
 from agents.spaces import leaf_spaces
 from agents.types import Space
 
@@ -39,7 +39,7 @@ def warn_of_unfit_settings(config: Config, observation_space: Space, action_spac
             f"{', '.join(chosen)}: no effect on actions of {action_space}, only on those of a Box",
             stacklevel=2,
         )
-    if config.scale_actions == "always" and config.policy == "gaussian":
+    if config.scale_actions == "always" and config.policy in SCALED_POLICIES:
         if not all(np.all(scaled_dimensions(box, "always")) for box in boxes):
             warnings.warn(
                 "scale_actions: always scales to finite bounds, which some dimensions of "

@@ -120,6 +120,14 @@ def clock(dtype):
     }
 
 
+def grid(highest, dtype=np.int64, shape=(2, 3)):
+    """The parts of a walk that observes an array of integers."""
+    return {
+        "observation_space": spaces.Box(0, highest, shape, dtype),
+        "observe": lambda place, noise: np.full(shape, int(abs(noise)) % 2, dtype),
+    }
+
+
 FINDINGS = [  # Whether it is an error, its problem, its advice.
     (
         {"action_space": box(2, np.inf)},
@@ -158,6 +166,11 @@ FINDINGS = [  # Whether it is an error, its problem, its advice.
     # Gymnasium's checker finds the same.
     ({"observation_space": box(0, 0.5)}, (False, r"in an observation of Box\(0.0, 0.5", "widen")),
     ({"reward": lambda place: 0.0}, (False, "the reward was 0 in all 200 random steps", "")),
+    (grid(3), (False, "^observations: .* the integers from 0 to 3 as amounts$", "MultiDiscrete")),
+    (grid(9, np.uint8), (False, "from 0 to 9 as amounts", "MultiDiscrete")),
+    (grid(255, np.uint8), None),  # Pixels.
+    (grid(3, shape=(6,)), None),  # Such as the levels of stocks.
+    (grid(3, np.float32), None),
 ]
 
 
