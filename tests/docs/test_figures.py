@@ -126,11 +126,6 @@ def speed():
         steps = median("stepping", uneven, name)
         share = steps / BENCHMARKS["stepping"][uneven]["limit"]
         yield f"| {label} | {steps:,.0f} | {share:.0%} |".replace("%", " %")
-    halves = [ratio("stepping", f"{env}/halves/32", "together") for env in ENVS]
-    yield (
-        f"collecting from 32 Pendulums was {halves[0]:.2f} times as fast, "
-        f"from 32 HalfCheetahs {halves[1]:.2f} times"
-    )
     cold, warm = (
         BENCHMARKS["startup"][f"Pendulum-v1/process/8/{kind}"] for kind in ("cold", "warm")
     )
