@@ -34,6 +34,9 @@ from agents.training.finite_updates import FiniteUpdates
 from agents.types import Space, VectorEnv
 from agents.vector.restarts import Restart
 
+# Updates of runs that learn are below 0.2 nats.
+_RUNAWAY_KL = 0.5
+
 
 class Iteration(NamedTuple):
     """Results of an iteration, of the environments of all learners.
@@ -117,7 +120,7 @@ class Learner:
         self._episodes = EpisodeStatistics(list(self._envs.extras), self._envs.info_names)
         self._steps_per_iteration = config.rollout_length * config.num_envs
         self._seconds, self._steps = 0.0, 0  # Since the last report.
-        self._ignores_masks = False
+        self._ignores_masks = self._has_large_updates = False
         self.rate = 0.0
         self.time_shares = TimeShares()
 
@@ -251,7 +254,18 @@ class Learner:
         if self._config.env_restarts.limit:
             scalars["perf/env_restarts"] = float(self._num_restarts)
         self._seconds, self._steps = 0.0, 0
+        self._warn_of_large_updates(scalars.get("losses/approx_kl", 0.0))
         return scalars | self.time_shares.report()
+
+    def _warn_of_large_updates(self, kl: float) -> None:
+        """Warns once if an update moved the policy further than any that learns."""
+        if kl > _RUNAWAY_KL and not self._has_large_updates:
+            self._has_large_updates = True
+            warnings.warn(
+                f"losses/approx_kl is {kl:.3g} at step {self.step:,}: the update moved the policy too "
+                f"far; lower learning_rate ({self._config.learning_rate:g}), see docs/guides/tuning.md",
+                stacklevel=2,
+            )
 
     def _warn_of_ignored_masks(self) -> None:
         """Warns once if environments return action masks that the policy does not take."""

@@ -61,6 +61,17 @@ def test_masks_that_training_ignores_are_named_once(make_env, place):
     learner.begin_episodes()  # No other warning.
 
 
+def test_an_update_that_moves_the_policy_too_far_is_named_once():
+    learner = make_learner(
+        make_random_env, learning_rate=1, learning_rate_schedule="constant", epochs=20
+    )
+    with pytest.warns(UserWarning, match="lower learning_rate .1.") as caught:
+        for _ in range(4):
+            learner.iterate()
+            learner.report()
+    assert len(caught) == 1
+
+
 @contextlib.contextmanager
 def executed():
     """Names of everything TensorFlow executes eagerly: operations, and graphs as functions."""
