@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
@@ -38,6 +42,8 @@ examples:
 
 Guide: docs/guides/environments.md"""
 
+# Without a result for so long, the check tells where it is.
+REPORT_SECONDS = 10.0
 # The settings of an experiment that an environment depends on.
 _SETTINGS = (
     "env_kwargs", "reset_options", "max_episode_steps", "action_repeat", "env_wrappers", "action_mask", "seed",
@@ -81,13 +87,35 @@ def main(arguments: list[str]) -> None:
         backend = make_backend(config)
         spec = backend.check()
         say(f"Checking {env} with {options.random_steps:,} random steps", file=sys.stderr)
-        inspection = inspect(config, spec, options.random_steps)
+        with _telling_place():
+            inspection = inspect(config, spec, options.random_steps)
         findings = list(inspection.findings)
         if not any(finding.is_error for finding in findings):  # The worker would report them again.
             findings += _check_in_worker(backend, spec, config.seed)
     say(*describe(config.env, inspection), *describe_findings(findings))
     if any(finding.is_error for finding in findings):
         raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def _telling_place() -> Iterator[None]:
+    """Prints every few seconds which line this thread executes: the environment may hang in it."""
+    ended, checker, start = threading.Event(), threading.get_ident(), time.monotonic()
+
+    def tell() -> None:
+        while not ended.wait(REPORT_SECONDS):
+            line = traceback.extract_stack(sys._current_frames()[checker])[-1]
+            say(
+                f"Checking for {time.monotonic() - start:.0f} s, now in {line.name} ({line.filename}, "
+                f"line {line.lineno}); Ctrl-C stops it",
+                file=sys.stderr,
+            )
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def inspect(config: Config, spec: EnvSpec, num_steps: int) -> Inspection:

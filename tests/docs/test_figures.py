@@ -49,7 +49,7 @@ def start():
     assert row["curves"]["steps"][0] == 10_000
     first = statistics.mean(curve[0] for curve in row["curves"]["returns"])
     assert math.ceil(minutes("pendulum")) == 1
-    yield "Then training takes about a minute."
+    yield "Then training takes less than a minute."
     yield (
         f"Over {seeds} seeds, the mean return is {first:,.0f} after 10,000 steps "
         f"and {row['mean']:.0f} at the end"

@@ -5,11 +5,13 @@ import textwrap
 import gymnasium
 import pytest
 
+from agents.scripts import check
 from agents.scripts.check import main
 from agents.settings.reports import run
 
 MODULE = """
 import os
+import time
 
 import gymnasium
 import numpy as np
@@ -73,6 +75,11 @@ class Masked(Far):
 class NoMaskInSteps(Masked):
     def step(self, action):
         return *super().step(0 * action + self._steps % 2)[:4], {}
+
+class Slow(Far):
+    def step(self, action):
+        time.sleep(0.5)
+        return super().step(action)
 
 def not_in_workers():
     if os.getpid() != int(os.environ["CHECKING_PID"]):
@@ -159,6 +166,13 @@ def test_environments_that_workers_cannot_make(module, capsys):
     assert caught.value.code == 1
     out = capsys.readouterr().out
     assert "error: in a worker process: " in out and "not in a worker" in out
+
+
+def test_a_long_check_tells_where_it_is(module, capsys, monkeypatch):
+    monkeypatch.setattr(check, "REPORT_SECONDS", 0.1)
+    main([f"{module}:Slow", "--random-steps=1", "--max-episode-steps=1"])
+    report = next(line for line in capsys.readouterr().err.splitlines() if "now in step" in line)
+    assert f"{module}.py, line " in report
 
 
 @pytest.mark.parametrize(
