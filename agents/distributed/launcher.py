@@ -47,7 +47,7 @@ JOINING, JOINED, DONE = "joining", "joined", "done"
 
 # Signals end it at once before it handles them.
 _LEARNER_CODE = (
-    "import os, sys; sys.path[:] = {path!r}; "
+    "import os, sys; sys.path[:] = {path!r}; sys.argv[:] = [{program!r}]; "
     "from agents.workers.reaper import guard, release_interrupts; "
     "guard({parent}, terminates=False); release_interrupts(); "
     "from agents.workers.heartbeat import report, start_heartbeat; "
@@ -114,7 +114,9 @@ class LocalProcess:
         self._monitor = HeartbeatMonitor(self._limit)
         pipe = self._monitor.pipe
         descriptors = [pipe] if cluster.memory is None else [pipe, cluster.memory]
-        code = _LEARNER_CODE.format(path=sys.path, parent=os.getpid(), pipe=pipe)
+        code = _LEARNER_CODE.format(
+            path=sys.path, program=sys.argv[0], parent=os.getpid(), pipe=pipe
+        )
         environment = {name: os.environ[name] for name in os.environ if name != "TF_CONFIG"}
         environment.update(variables or {})
         with held_interrupts():

@@ -114,7 +114,7 @@ def command(logdir, *arguments, steps):
     resumed = [path.name.partition("-")[0] for path in Path(logdir).glob("*")]
     new = ["--config=pendulum", "--env-backend=tf", "--num-envs=4", "--minibatch-size=100"]
     return [
-        *(sys.executable, "-m", "agents.scripts.train", f"--logdir={logdir}", f"--steps={steps}"),
+        *(sys.executable, "-m", "agents", "train", f"--logdir={logdir}", f"--steps={steps}"),
         *([f"--timestamp={resumed[0]}"] if resumed else new),
         *("--learning-rate-schedule=constant", "--eval-episodes=2", "--eval-interval=4000"),
         *("--checkpoint-interval=2000", *arguments),
@@ -169,6 +169,7 @@ def test_a_run_of_several_learners_is_as_any_other_whatever_starts_them(tmp_path
     """By one command, and by a scheduler; one learner resumes it."""
     output, messages = train(tmp_path / "together", "--learners=2", steps=2000)
     assert output.startswith("The last evaluation gave")
+    assert " -m agents visualize " in output  # The command that was called.
     assert "learner 1" not in messages  # One output.
     assert messages.count("step 2,000: evaluation") == 1
     processes = [start(tmp_path / f"srun-{rank}", steps=2000, **slurm(rank)) for rank in (0, 1)]
@@ -179,7 +180,7 @@ def test_a_run_of_several_learners_is_as_any_other_whatever_starts_them(tmp_path
     assert not list((tmp_path / "srun-1").glob("*"))  # The chief saves.
     one, other = checkpoint(tmp_path / "srun-0", 2000), checkpoint(tmp_path / "together", 2000)
     assert_equal_checkpoints(one, other)
-    main(command(tmp_path / "together", steps=2400)[3:])
+    main(command(tmp_path / "together", steps=2400)[4:])
     assert "from step 2,000\n" in capsys.readouterr().err
 
 
@@ -210,7 +211,7 @@ def test_learners_that_can_not_train_are_refused_at_once(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=message):
-        main(command(tmp_path, *arguments, steps=4000)[3:])
+        main(command(tmp_path, *arguments, steps=4000)[4:])
     assert not list(tmp_path.iterdir())
 
 
