@@ -96,6 +96,7 @@ HOMES = {
     "InGraphBatchEnv": "agents.graph.in_graph_batch_env",
     "PPO": "agents.ppo.ppo",
     "SAC": "agents.sac.sac",
+    "export_policy": "agents.deployment.export",
     "load_config": "agents.settings.config_file",
     "load_policy": "agents.deployment.trained_policy",
     "make_batch_env": "agents.vector.process_batch",

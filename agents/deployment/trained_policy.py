@@ -161,7 +161,12 @@ class TrainedPolicy:
         self, leaves: Sequence[np.ndarray], state: PolicyState, deterministic: bool
     ) -> tuple[list[np.ndarray], PolicyState]:
         """Returns the leaves of actions [N, ...] and the next state for leaves [N, ...]."""
-        function = self._functions[deterministic]
+        if not isinstance(deterministic, bool | np.bool_):  # Such as a state.
+            raise TypeError(
+                f"deterministic: expected True or False, got {type(deterministic).__name__}; "
+                "policy.step(observ, state) takes a state"
+            )
+        function = self._functions[bool(deterministic)]
         results = function.concrete(*(tf.constant(tensor) for tensor in (*leaves, *state)))
         actions = [results[name].numpy() for name, _ in self._actions]
         return actions, tuple(results[f"next_{spec.name}"].numpy() for spec in function.state_specs)

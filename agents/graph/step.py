@@ -41,7 +41,8 @@ class Rollout(NamedTuple):
     """T steps of B environments.
 
     Attributes:
-      observ: Structure [T, B, ...], the observations that steps started from.
+      observ: Structure [T, B, ...], the observations that steps started from, as the environment
+        gives them.
       reward: float32 [T, B].
       terminated: bool [T, B].
       truncated: bool [T, B].

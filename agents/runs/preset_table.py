@@ -39,7 +39,7 @@ def preset_table() -> list[str]:
         "return   mean of the last evaluations over seeds, after these steps",
         "minutes  of one run on one core, with inline environments; with --env-backend=tf for",
         f"         {', '.join(in_graph)}",
-        "The presets batch_ppo, cleanrl_*, sb3 and skrl have the defaults of these libraries.",
+        "The presets batch_ppo, cleanrl_*, sb3, sb3_sac and skrl have the defaults of these libraries.",
         f"To install an extra: {install_command('mujoco')}",
     ]
 

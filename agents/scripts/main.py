@@ -19,6 +19,11 @@ COMMANDS = {
     "check": "Checks an environment, and reports what to change before training.",
     "completion": "Prints a script that completes commands in bash, zsh or fish.",
 }
+# Commands of other libraries.
+COUNTERPARTS = {
+    **dict.fromkeys(("enjoy", "eval", "evaluate", "play", "record_video"), "visualize"),
+    **dict.fromkeys(("optimize", "tune"), "sweep"),
+}
 HELP = """\
 usage: agents COMMAND [--option=value ...]
 
@@ -57,7 +62,10 @@ def dispatch(arguments: list[str]) -> None:
     elif name in COMMANDS:
         importlib.import_module(f"agents.scripts.{name}").main(others)
     else:
-        hint = did_you_mean(name, COMMANDS, str) or f"; there are {', '.join(COMMANDS)}"
+        if name in COUNTERPARTS:
+            hint = f"; did you mean {COUNTERPARTS[name]}?"
+        else:
+            hint = did_you_mean(name, COMMANDS, str) or f"; there are {', '.join(COMMANDS)}"
         raise UsageError(f"unknown command {name}{hint}")
 
 

@@ -291,7 +291,8 @@ class Config(BaseModel):
         ge=1,
         le=1000,
         description="Number of environment steps to repeat each action for. Use more than 1 if "
-        "single steps change little.",
+        "single steps change little. Wrappers and all other settings but max_episode_steps then "
+        "count actions as steps.",
     )
     env_wrappers: Names = Field(
         (),

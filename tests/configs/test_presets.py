@@ -21,6 +21,13 @@ SYSTEMS = {
         "normalize_observ": True, "observ_clip": 10, "normalize_reward": True, "reward_clip": 10,
     },
     "sb3": CLIP,
+    "sb3_sac": {
+        "algorithm": "sac", "num_envs": 1, "rollout_length": 1, "gradient_steps": 1, "learning_starts": 100,
+        "learning_rate": 3e-4, "critic_learning_rate": 0, "batch_size": 256, "replay_capacity": 1_000_000,
+        "target_rate": 0.005, "discount": 0.99, "initial_entropy_coef": 1, "learn_entropy_coef": True,
+        "target_entropy": -1, "layers": (256, 256), "activation": "relu", "optimizer": "torch_adam",
+        "adam_epsilon": 1e-8, "normalize_observ": False, "policy": "squashed_gaussian",
+    },
     "skrl": {
         **CLIP, "env": "Pendulum-v1", "minibatches": 2, "adam_epsilon": 1e-8, "layers": (64, 64),
         "activation": "relu", "initial_log_std": 0,

@@ -264,6 +264,15 @@ def test_other_recurrent_states_raise_value_error(loaded):
             policy.reset(done)
 
 
+def test_a_state_in_place_of_deterministic_is_refused(loaded):
+    policy = loaded("gaussian")
+    observ = batches(policy.observation_space, 2)
+    for state in (None, np.zeros(2), ()):
+        with pytest.raises(TypeError, match=r"policy\.step\(observ, state\) takes a state"):
+            policy(observ, state)
+    assert_equal(policy.action_space, policy(observ, np.True_), policy(observ))
+
+
 def test_masks_exclude_actions(loaded):
     policy = loaded("masked dict")
     observ = batches(policy.observation_space, 4)

@@ -40,7 +40,13 @@ def test_the_package_is_the_command(capsys, monkeypatch):
 
 
 def test_unknown_commands_are_answered_with_known_ones(capsys):
-    for name, hint in (("trian", "did you mean train?"), ("x", "there are train, visualize, ")):
+    hints = {
+        "trian": "did you mean train?",
+        "x": "there are train, visualize, ",
+        "enjoy": "did you mean visualize?",
+        "tune": "did you mean sweep?",
+    }
+    for name, hint in hints.items():
         with pytest.raises(UsageError, match=re.escape(f"unknown command {name}; {hint}")):
             dispatch([name])
 

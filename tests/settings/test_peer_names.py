@@ -5,6 +5,7 @@ import pytest
 import agents
 from agents.errors import UsageError
 from agents.scripts.main import COMMANDS
+from agents.scripts.sweep import SweepOptions
 from agents.scripts.train import TrainOptions
 from agents.settings import peer_names
 from agents.settings.config import Config
@@ -14,10 +15,11 @@ KNOWN = {**TrainOptions.model_fields, **Config.model_fields}
 
 
 def test_names_of_other_libraries_are_answered_with_settings():
+    known = {**KNOWN, **SweepOptions.model_fields}
     for name, meant in PEER_NAMES.items():
-        assert name not in KNOWN and meant in KNOWN
+        assert name not in known and meant in known
         in_sac = f", or {peer_names._IN_SAC[name]} for SAC" if name in peer_names._IN_SAC else ""
-        assert hint(name, KNOWN, str) == f"; did you mean {meant}{in_sac}?"
+        assert hint(name, known, str) == f"; did you mean {meant}{in_sac}?"
     assert hint("total-timesteps", KNOWN, "--{}".format) == "; did you mean --steps?"
 
 
