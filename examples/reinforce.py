@@ -9,6 +9,7 @@ Williams, 1992; Sutton and Barto, 2018, section 13.4. For feed-forward policies 
 import tensorflow as tf
 
 from agents import Algorithm
+from agents.errors import UsageError
 from agents.graph.algorithm import Report
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Step
@@ -24,6 +25,8 @@ class Reinforce(Algorithm):
 
     def __init__(self, batch_env: InGraphEnv, config: Config):
         """Creates the policy, with the value function as baseline, and an optimizer."""
+        if config.recurrent != "none":
+            raise UsageError("recurrent: Reinforce has feed-forward policies; use recurrent none")
         self._batch_env, self._config = batch_env, config
         spaces = batch_env.observation_space, batch_env.action_space
         self.policy = Policy(*spaces, config)

@@ -222,8 +222,7 @@ class TensorFlowBackend(EnvBackend):
             )
         module, _, name = config.env.rpartition(":")
         if module or name != config.env:
-            with quiet_tensorflow(reports=True):  # The module imports TensorFlow.
-                import_module(module, f"env '{config.env}'")
+            import_module(module, f"env '{config.env}'")
         return find_spec(name)
 
     def _make(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Step, select_rows
 from agents.graph.tensor_env import TensorEnv, Uniform, fold_in
@@ -59,7 +60,7 @@ class InGraphTensorEnv(InGraphEnv):
 
         Raises:
           UnsupportedSpaceError: A space is not made of arrays.
-          ValueError: The environment's observations do not match its observation space.
+          UsageError: The environment's observations do not match its observation space.
         """
         super().__init__(num_envs, env.observation_space, env.action_space)
         self._env, self._name = env, type(env).__name__
@@ -85,7 +86,7 @@ class InGraphTensorEnv(InGraphEnv):
           The results, [B, ...].
 
         Raises:
-          ValueError: Results of the environment have unexpected structure, shapes or dtypes.
+          UsageError: Results of the environment have unexpected structure, shapes or dtypes.
         """
         after = self._repeat_action(action)
         done = after.terminated | after.truncated  # [B]
@@ -175,10 +176,10 @@ class InGraphTensorEnv(InGraphEnv):
     def _check_output(
         self, method: str, what: str, output: NestedTensor, expected: NestedVariable
     ) -> None:
-        """Raises ValueError, while tracing, if structure, shapes or dtypes are not as expected."""
+        """Raises UsageError, while tracing, if structure, shapes or dtypes are not as expected."""
         got, wanted = (
             tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name} {leaf.shape}", structure)
             for structure in (output, expected)
         )
         if tf.nest.flatten(got) != tf.nest.flatten(wanted):
-            raise ValueError(f"{self._name}.{method} returned the {what} {got}, expected {wanted}.")
+            raise UsageError(f"{self._name}.{method} returned the {what} {got}, expected {wanted}")

@@ -497,9 +497,7 @@ def look_up(
     with contextlib.ExitStack() as stack:
         if run and run.config_file.is_file():
             stack.enter_context(refusing_modules_in(run.path, run.path.parent))
-        # Modules of algorithms and networks import TensorFlow.
-        with quiet_tensorflow(reports=True):
-            check_entry_points(config)
+        check_entry_points(config)
         backend = make_backend(config)
         spec = backend.check()
     if warns:

@@ -21,6 +21,7 @@ from agents import stop_signals
 from agents.errors import UsageError
 from agents.settings import current_folder
 from agents.suggestion import did_you_mean
+from agents.tensorflow_setup import quiet_tensorflow
 
 if TYPE_CHECKING:
     from agents.settings.config import Config
@@ -47,7 +48,8 @@ def import_module(module: str, place: str) -> ModuleType:
     named_by_run = _is_named_by_run()
     is_hidden = named_by_run and not current_folder.is_named(module)
     try:
-        with current_folder.hidden(is_hidden):
+        # It may import TensorFlow, as modules of networks do.
+        with current_folder.hidden(is_hidden), quiet_tensorflow(reports=True):
             home = _import(module, searches=not is_hidden)
         _check_imported(module)
         if not named_by_run and current_folder.contains(module):
