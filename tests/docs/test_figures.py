@@ -96,11 +96,6 @@ def comparison():
 
 def speed():
     cases = ("Pendulum-v1/{}/8", "Pendulum-v1/{}/32", "HalfCheetah-v5/{}/8")
-    hybrid = [
-        median("training", case.format("hybrid")) / median("training", case.format("process"))
-        for case in cases
-    ]
-    yield f"`hybrid` was {min(hybrid):.1f} to {max(hybrid):.1f} times as fast as with `process`"
     for case in (*cases, "HalfCheetah-v5/{}/32"):
         env, _, number = case.split("/")
         cells = [
