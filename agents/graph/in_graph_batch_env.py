@@ -26,7 +26,10 @@ from agents.workers.shared_arrays import Field
 
 
 class InGraphBatchEnv(InGraphEnv):
-    """Exposes a vector environment to the graph."""
+    """Exposes a vector environment to the graph.
+
+    `InGraphEnv` lists the variables, which hold the results of the last step.
+    """
 
     def __init__(self, batch_env: VectorEnv, info_keys: Sequence[str] = ()):
         """Creates the variables.

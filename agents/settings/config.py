@@ -802,7 +802,7 @@ def sac_problem(config: Config) -> str | None:
     if config.learning_starts >= config.steps:
         return (
             f"learning_starts: expected fewer than the {config.steps:,} steps of the training, got "
-            f"{config.learning_starts:,}: no step would learn"
+            f"{config.learning_starts:,}: no step would learn; a tenth is {config.steps // 10}"
         )
     return None
 
