@@ -201,7 +201,8 @@ def _losses(results: Results) -> Iterator[str]:
                     if is_ratio
                     else f"{_ours(entry)} of {format_number(theirs['median'])}"
                 )
-                losses.setdefault(f"{PEERS[peer]}, {suite}", []).append((ratio, f"{case} ({text})"))
+                lead = ratio if is_ratio else -ratio  # Lower is worse.
+                losses.setdefault(f"{PEERS[peer]}, {suite}", []).append((lead, f"{case} ({text})"))
     for name, found in losses.items():
         texts = [text for _, text in found]
         listed = (
