@@ -75,6 +75,7 @@ from agents.version import __version__ as __version__
 check_package(__file__)
 
 if TYPE_CHECKING:
+    from agents.deployment.export import export_policy as export_policy
     from agents.deployment.trained_policy import load_policy as load_policy
     from agents.graph.algorithm import Algorithm as Algorithm
     from agents.graph.in_graph_batch_env import InGraphBatchEnv as InGraphBatchEnv

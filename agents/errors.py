@@ -169,7 +169,7 @@ class EnvironmentFailure(RuntimeError):
         return "environment", type(self).__name__
 
     def __str__(self) -> str:
-        lines = [str(self.args[0]), self.note, _count_kinds(self.others) if self.others else ""]
+        lines = [str(self.args[0]), self.note, _count_others(self)]
         return printable_lines("\n".join(filter(None, lines)))
 
 
@@ -279,14 +279,22 @@ class WorkerStartError(EnvironmentFailure):
     kind = ("process", "could not be started")
 
 
-def _count_kinds(failures: Sequence[EnvironmentFailure]) -> str:
-    """Returns one line: "Others that failed: 2 environments (ValueError), 1 process (...)"."""
-    counts = collections.Counter(failure.kind for failure in failures)
+def _count_others(error: EnvironmentFailure) -> str:
+    """Returns one line: "Others that failed: 2 environments (ValueError), 1 process (...)".
+
+    It is empty for none. An environment that failed several times in the same way counts once.
+    """
+    failed = dict.fromkeys(
+        (other.kind, -number if other.env_index is None else other.env_index)
+        for number, other in enumerate(error.others, start=1)
+    )
+    failed.pop((error.kind, error.env_index), None)
+    counts = collections.Counter(kind for kind, _ in failed)
     kinds = [
         f"{count} {noun if count == 1 else _PLURALS[noun]} ({cause})"
         for (noun, cause), count in counts.items()
     ]
-    return f"Others that failed: {', '.join(kinds)}"
+    return f"Others that failed: {', '.join(kinds)}" if kinds else ""
 
 
 _PLURALS = {"environment": "environments", "process": "processes"}
@@ -320,8 +328,8 @@ def describe_error(error: BaseException, max_lines: int) -> list[str]:
     lines = [clip(line) for line in str(error.args[0]).splitlines()]
     lines = [*lines[:2], lines[-1]] if len(lines) > 3 else lines
     lines += [error.note] if error.note else []
-    if error.others:
-        lines.append(clip(_count_kinds(error.others)))
+    if others := _count_others(error):
+        lines.append(clip(others))
     if isinstance(error, EnvironmentRaisedError):
         frames = _frames(error.traceback_text)
         count = (max_lines - len(lines)) // 2

@@ -65,7 +65,7 @@ class Restarter:
         self.records: list[Restart] = []
         self.count = 0
         self._arrays, self._limit, self._window = arrays, limit, window
-        self._recent: deque[tuple[float, EnvironmentFailure, list[int]]] = deque()
+        self._recent: deque[tuple[float, EnvironmentFailure]] = deque()
         self._spare = SpareWorker()
         num_envs = arrays.layout.num_envs
         # Of the last reset with a seed: the seed, and the episodes and restarts since.
@@ -191,14 +191,12 @@ class Restarter:
     def _count(self, failure: HostFailure) -> None:
         """Counts a failure; raises the first one if there are too many."""
         now, error, rows = time.monotonic(), failure.error, failed_rows(failure)
-        self._recent.append((now, error, rows))
+        self._recent.append((now, error))
         while self._recent[0][0] < now - self._window:
             self._recent.popleft()
         if len(self._recent) > self._limit:
-            _, first, rows = self._recent[0]
-            # Environments that failed several times count once.
-            others = {tuple(theirs): cause for _, cause, theirs in self._recent if theirs != rows}
-            first.others = tuple(others.values())
+            first, *others = (cause for _, cause in self._recent)
+            first.others = tuple(others)
             first.note = (
                 f"The first of {len(self._recent)} failures within {self._window:g} s; "
                 f"{self._limit} restarts are allowed."
