@@ -284,12 +284,12 @@ def _count_others(error: EnvironmentFailure) -> str:
 
     It is empty for none. An environment that failed several times in the same way counts once.
     """
-    failed = dict.fromkeys(
+    failed = [
         (other.kind, -number if other.env_index is None else other.env_index)
         for number, other in enumerate(error.others, start=1)
-    )
-    failed.pop((error.kind, error.env_index), None)
-    counts = collections.Counter(kind for kind, _ in failed)
+    ]
+    this = error.kind, error.env_index
+    counts = collections.Counter(one[0] for one in dict.fromkeys(failed) if one != this)
     kinds = [
         f"{count} {noun if count == 1 else _PLURALS[noun]} ({cause})"
         for (noun, cause), count in counts.items()
