@@ -7,8 +7,8 @@ import os
 import sys
 
 from agents.errors import UsageError
+from agents.settings.peer_names import attribute_hint
 from agents.settings.reports import command_line, run, version
-from agents.suggestion import did_you_mean
 
 COMMANDS = {
     "train": "Trains an agent, evaluates it regularly, and writes checkpoints, metrics and events.",
@@ -18,11 +18,6 @@ COMMANDS = {
     "compare": "Compares runs over their seeds: learning curves and a table.",
     "check": "Checks an environment, and reports what to change before training.",
     "completion": "Prints a script that completes commands in bash, zsh or fish.",
-}
-# Commands of other libraries.
-COUNTERPARTS = {
-    **dict.fromkeys(("enjoy", "eval", "evaluate", "play", "record_video"), "visualize"),
-    **dict.fromkeys(("optimize", "tune"), "sweep"),
 }
 HELP = """\
 usage: agents COMMAND [--option=value ...]
@@ -62,10 +57,7 @@ def dispatch(arguments: list[str]) -> None:
     elif name in COMMANDS:
         importlib.import_module(f"agents.scripts.{name}").main(others)
     else:
-        if name in COUNTERPARTS:
-            hint = f"; did you mean {COUNTERPARTS[name]}?"
-        else:
-            hint = did_you_mean(name, COMMANDS, str) or f"; there are {', '.join(COMMANDS)}"
+        hint = attribute_hint(name, COMMANDS, str) or f"; there are {', '.join(COMMANDS)}"
         raise UsageError(f"unknown command {name}{hint}")
 
 

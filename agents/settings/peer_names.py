@@ -179,13 +179,14 @@ _ATTRIBUTES = _by_name(
         ),
         "run the command agents check": "check_env check",
         "see agents.load_config": "config ppoconfig",
-        "see agents.visualize": "enjoy evaluate evaluate_policy test",
+        "see agents.visualize": "enjoy eval evaluate evaluate_policy play record_video test",
+        "run the command agents sweep": "optimize sweep tune",
         "see agents.train": "fit learn resume run trainer",
         "see agents.load_policy": "load predict",
         "see agents.load_config for experiments, or agents.make_batch_env for environments": "make",
         "checkpoints are always saved; see agents.load_policy": "save",
         "policies contain their normalizers; see the setting normalize_observ": "vecnormalize",
-        **{f"run the command agents {name}": name for name in ("compare", "export", "sweep")},
+        **{f"run the command agents {name}": name for name in ("compare", "export")},
     }
 )
 
@@ -210,16 +211,19 @@ def hint(name: str, known: Collection[str], spelling: Callable[[str], str]) -> s
     return did_you_mean(key, known, spelling)
 
 
-def attribute_hint(name: str, known: Collection[str]) -> str:
-    """Returns the end of an error message about a name that the package `agents` does not have.
+def attribute_hint(
+    name: str, known: Collection[str], spelling: Callable[[str], str] = "agents.{}".format
+) -> str:
+    """Returns the end of an error message about a name that the package or command lacks.
 
     Args:
       name: The name.
       known: Names that it has.
+      spelling: Formats one of them.
     """
     if name.lower() in _ATTRIBUTES:
         return f"; {_ATTRIBUTES[name.lower()]}"
-    return did_you_mean(name, known, "agents.{}".format)
+    return did_you_mean(name, known, spelling)
 
 
 def argument_hint(name: str, known: Collection[str], settings: Collection[str]) -> str:

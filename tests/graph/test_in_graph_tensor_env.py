@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
+from agents.errors import UsageError
 from agents.graph.mock_algorithm import MockAlgorithm
 from agents.graph.simulation import simulate
 from agents.tensor_envs import InGraphTensorEnv, TensorEnv
@@ -227,5 +228,5 @@ class Wrong(Noise):
     ],
 )
 def test_errors_name_the_output_of_a_wrong_shape_or_type(what, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(UsageError, match=words):
         InGraphTensorEnv(Wrong(what), 3).simulate(tf.zeros([3], tf.int64))

@@ -43,8 +43,8 @@ def test_unknown_commands_are_answered_with_known_ones(capsys):
     hints = {
         "trian": "did you mean train?",
         "x": "there are train, visualize, ",
-        "enjoy": "did you mean visualize?",
-        "tune": "did you mean sweep?",
+        "enjoy": "see agents.visualize",
+        "tune": "run the command agents sweep",
     }
     for name, hint in hints.items():
         with pytest.raises(UsageError, match=re.escape(f"unknown command {name}; {hint}")):
