@@ -37,6 +37,7 @@ CONSTANT = {"learning_rate_schedule": "constant"}
 # Changes of the preset pendulum, by the first cell of their row in the tuning guide.
 CHANGES: dict[str, dict[str, object]] = {
     "none": {},
+    "`learning_rate` 1e-1": {"learning_rate": 1e-1},
     "`learning_rate` 1e-2, constant": {"learning_rate": 1e-2, **CONSTANT},
     "`clip_ratio` 1, `learning_rate` 3e-3, constant": {
         "clip_ratio": 1,

@@ -46,7 +46,7 @@ class Source:
     Attributes:
       run: The run.
       config: Its configuration.
-      env_kwargs: Arguments of the environment's constructor that replace those of the run.
+      env_kwargs: Arguments of the environment's constructor beside those of the run; equal names replace them.
       camera: See `choose_camera`.
     """
 

@@ -32,39 +32,45 @@ def logged_episodes(run: RunDirectory, step: int) -> int:
 
 
 def in_words(report: dict[str, PlainData]) -> str:
-    """Returns the score of a report of `visualize`, compared with the run's own evaluation."""
-    spread = score_text(report["return_mean"], report["return_std"])
+    """Returns the scores of a report of `visualize`, compared with the run's own evaluation."""
+    scores = score_text(report["return_mean"], report["return_std"])
+    for name, value in report.items():
+        if name.startswith("info/"):
+            scores += f", {name.removeprefix('info/')} {score_text(value)}"
     logged = report["logged"]
     if logged is None:
         verdict = "the run has not evaluated these episodes at this step"
+    elif (number := report["logged_episodes"]) != len(report["episodes"]):
+        evaluated = score_text(logged["return_mean"], logged["return_std"])
+        verdict = f"the run's evaluation of {number} episodes at this step gave {evaluated}"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "equal to the run's evaluation at this step"
     else:
         evaluated = score_text(logged["return_mean"], logged["return_std"])
         verdict = f"the run's evaluation at this step gave {evaluated}"
-    return f"Return at step {report['checkpoint_step']:,}: {spread}; {verdict}"
+    return f"Return at step {report['checkpoint_step']:,}: {scores}; {verdict}"
 
 
 def outcome(run: RunDirectory, score: float | None = None) -> str:
-    """Returns the scores that a training ended with, and the best checkpoint if that is better.
+    """Returns the scores that a training ended with, and the best checkpoint if that is an earlier one.
 
     Args:
       run: The run.
       score: Of its last evaluation; by default the logged one.
     """
     rows = read_metrics(run.metrics_file)
-    means, returns = (
-        [row[tag] for row in rows if tag in row] for tag in ("eval/return_mean", "episode/return")
-    )
-    last = score if score is not None else means[-1] if means else None
-    if last is None:
+    evaluations = [row for row in rows if "eval/return_mean" in row]
+    returns = [row["episode/return"] for row in rows if "episode/return" in row]
+    if score is None and not evaluations:
         return "There was no evaluation"
+    last = evaluations[-1]["eval/return_mean"] if score is None else score
     text = f"The last evaluation gave {score_text(last)}"
     if returns:
         text += f", training episodes {score_text(returns[-1])}"
     step = max((file.step for file in find_files(run.checkpoints) if file.is_best), default=0)
     best = logged_scores(run, step)
-    if best and best["return_mean"] > last:
+    # Of equal scores, the first is the best.
+    if best and best["return_mean"] >= last and step < evaluations[-1]["step"]:
         text += f"; best: {score_text(best['return_mean'])} at step {step:,} (--checkpoint=best)"
     return text
 

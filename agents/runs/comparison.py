@@ -344,6 +344,10 @@ def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
         f"{_MISSES[seeds]} of cases instead of 5 %."
         for seeds in few
     ]
+    if len(groups) > 1 and any(group.num_seeds.max() == 1 for group in groups):
+        lines.append(
+            "A group of one seed has no interval: its difference from others may be chance."
+        )
     return lines
 
 

@@ -64,12 +64,12 @@ def style_panel(panel: Axes, xlabel: str, ticks: int) -> None:
 # Losses that tell whether learning works, with their titles, by tag. Not the policy loss, which
 # does not fall as a policy improves.
 LOSSES = {
-    "losses/value": "value loss",
-    "losses/explained_variance": "explained variance of the value",
-    "losses/entropy": "entropy of the policy [nats]",
-    "losses/approx_kl": "KL divergence of an update [nats]",
-    "losses/clip_fraction": "fraction of clipped samples",
-    "losses/gradient_norm": "norm of the gradient",
+    "losses/value": "value: loss of the value function",
+    "losses/explained_variance": "explained_variance: of the value function",
+    "losses/entropy": "entropy: of the policy [nats]",
+    "losses/approx_kl": "approx_kl: KL divergence of an update [nats]",
+    "losses/clip_fraction": "clip_fraction: fraction of clipped samples",
+    "losses/gradient_norm": "gradient_norm: norm of the gradient",
 }
 TRAINING, EVALUATION, MUTED = "#8a8f98", "#1f5fbf", "#3d4450"
 

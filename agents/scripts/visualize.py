@@ -89,7 +89,8 @@ class VisualizeOptions(BaseModel):
     env_kwargs: dict[str, JsonValue] = Field(
         {},
         max_length=1000,
-        description="Arguments of the environment's constructor. They replace those of the run.",
+        description="Arguments of the environment's constructor, in addition to those of the run. "
+        "Equal names replace them.",
     )
     camera: str | None = Field(
         None,
@@ -129,7 +130,8 @@ def visualize(
       checkpoint: `last`, `best`, `averaged`, or the step of one that was kept.
       seed: Seed of the episodes; by default the run's, whose evaluations they repeat.
       videos: Whether to record videos. Without them, scores and curves take less time.
-      env_kwargs: Arguments of the environment's constructor that replace those of the run.
+      env_kwargs: Arguments of the environment's constructor beside those of the run; equal names
+        replace them.
       camera: Name or index of one of MuJoCo's cameras; by default one that follows the body, if
         the model has one.
       film: Whether to record `film.mp4`: a scene before training, and for several kept checkpoints.
@@ -139,8 +141,8 @@ def visualize(
     Returns:
       The content of scores.json: `run`, `env`, `checkpoint_step`, `return_mean`, `return_std`,
       `length_mean` and further means, `episodes` (each with `seed`, `return`, `length` and `video`),
-      and `logged`, the scores of the run's own evaluation at this step; None if it had none of the same
-      episodes.
+      and `logged`, the scores of the run's own evaluation of `logged_episodes` episodes at this step. It
+      is None unless these are its episodes, or the first ones of them.
 
     Raises:
       UsageError: There is no such checkpoint or camera, `episodes` is below 1, `outdir` can't be
@@ -310,8 +312,9 @@ def _report(
     config = source.config
     # What was not drawn ran in the run's own backend.
     same_episodes = config.env_backend in PYTHON_BACKENDS or not paths
-    logged_seeds = Seeds(config.seed).many("evaluation", logged_episodes(source.run, step))
-    same_episodes &= np.array_equal(seeds, logged_seeds)
+    num_logged = logged_episodes(source.run, step)
+    logged_seeds = Seeds(config.seed).many("evaluation", num_logged)
+    same_episodes &= np.array_equal(seeds, logged_seeds[: len(seeds)])
     same_episodes &= {**config.env_kwargs, **source.env_kwargs} == config.env_kwargs
     videos: list[str | None] = [path.name for path in paths] or [None] * len(seeds)
     columns = zip(
@@ -323,6 +326,7 @@ def _report(
         "checkpoint_step": step,
         **{tag.removeprefix("eval/"): score for tag, score in scores.scalars().items()},
         "logged": logged_scores(source.run, step, checkpoint) if same_episodes else None,
+        "logged_episodes": num_logged,
         "episodes": [
             {"seed": seed, "return": episode_return, "length": length, "video": video}
             for seed, episode_return, length, video in columns

@@ -276,7 +276,7 @@ class Config(BaseModel):
     env_restarts: Restarts = Field(
         Restarts(),
         description="Restarts environments that raise, die, hang or return invalid data. Training "
-        "and evaluations have at most limit restarts each within window seconds; one more failure "
+        "may have limit restarts within window seconds, and evaluations as many; one more failure "
         "ends the run. The episodes that restarts cut are left out of all returns.",
     )
     max_episode_steps: int = Field(
@@ -694,13 +694,13 @@ class Config(BaseModel):
     seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,
-        description="Time limit in seconds of a worker process for a step of its environments. "
-        "After it, the environments have failed.",
+        description="Time limit in seconds of a worker process for a step of its environments, with a "
+        "reset or a restart. After it, the environments have failed.",
     )
     start_timeout: Seconds = Field(
         120.0,
         description="Time limit in seconds of a worker process to start and to construct its "
-        "environments. After it, the run fails.",
+        "environments. After it, the run fails, or restarts them (env_restarts).",
     )
     threads: Threads = Field(
         1,

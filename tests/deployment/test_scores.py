@@ -40,7 +40,8 @@ def test_the_last_complete_evaluation_at_a_step_counts(tmp_path):
             "The last evaluation gave 96.2, training episodes 90.0; best: 473.6 at step 1,000 (--checkpoint=best)",
         ),
         ([-100.0, -160.0], [], 1000, "The last evaluation gave -160.0; best: -100.0 at step 1,000 (--checkpoint=best)"),
-        ([96.2, 96.2], [], 1000, "The last evaluation gave 96.2"),
+        ([96.2, 96.2], [], 1000, "The last evaluation gave 96.2; best: 96.2 at step 1,000 (--checkpoint=best)"),
+        ([96.2, 473.6], [], 1000, "The last evaluation gave 473.6"),  # Its checkpoint was not saved.
         ([473.6, 96.2], [], None, "The last evaluation gave 96.2"),  # The checkpoint is missing.
     ],
 )  # fmt: skip

@@ -46,7 +46,7 @@ def test_plot_makes_a_figure_of_a_run(tmp_path, kind):
     assert figure.get_suptitle() == "Pendulum-v1 (20260131T120000-pendulum)"
     returns, losses = figure.axes
     assert returns.lines[0].get_xydata().tolist() == [[1000, -3], [2000, -2], [3000, -1]]
-    assert losses.get_title() == "value loss"
+    assert losses.get_title() == "value: loss of the value function"
     assert figure.image().startswith(b"\x89PNG")
 
 

@@ -143,7 +143,7 @@ def test_by_default_it_writes_into_the_folder_of_the_run(run, capsys):
     assert names == {"episode-00.mp4", "scores.json", "curves.png"}
     printed = capsys.readouterr().out
     assert printed.startswith("Wrote 1 video, scores.json and curves.png to ")
-    assert "the run has not evaluated these episodes at this step" in printed
+    assert "the run's evaluation of 3 episodes at this step gave" in printed
 
 
 @pytest.mark.usefixtures("eager")
@@ -202,7 +202,7 @@ def test_number_of_episodes(run, shown, tmp_path):
     for name in ("mine.mp4", "episode-finale.mp4", "film-2.mp4"):
         (tmp_path / name).write_bytes(b"something else")
     few = visualize(run, tmp_path, episodes=2)
-    assert few["logged"] is None
+    assert few["logged"] == logged(run, 3000) and few["logged_episodes"] == 3
     videos = {path.name for path in tmp_path.glob("*.mp4")}
     mine = {"mine.mp4", "episode-finale.mp4", "film-2.mp4"}
     assert videos == {"episode-00.mp4", "episode-01.mp4", *mine}
@@ -222,6 +222,9 @@ def test_scores_without_videos(run, tmp_path):
 def test_episodes_of_another_seed(run, tmp_path):
     one, other, again = (visualize(run, tmp_path, videos=False, seed=seed) for seed in (0, 1, 1))
     assert one["logged"] == logged(run, 3000) and other["logged"] is None
+    assert "the run has not evaluated these episodes at this step" in in_words(other)
+    more = visualize(run, tmp_path, videos=False, episodes=4)
+    assert more["logged"] is None  # The run has evaluated three of them.
     assert other == again and other["return_mean"] != one["return_mean"]
     first, second = ({episode["seed"] for episode in each["episodes"]} for each in (one, other))
     assert not first & second
