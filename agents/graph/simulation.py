@@ -14,6 +14,7 @@ from agents.graph.step import Rollout, Turn
 from agents.types import NestedTensor
 
 
+@tf.autograph.experimental.do_not_convert
 def simulate(
     batch_env: InGraphEnv, actor: Actor, steps: int, deterministic: bool = False
 ) -> Rollout:
@@ -25,6 +26,8 @@ def simulate(
 
     Where `batch_env.wait_for` is below 1, environments need not be at the same step, and the actor's
     `begin_turn` is called before `perform`. The rollout is the same, bit for bit.
+
+    AutoGraph converts neither it nor the actor's methods: these branch with `tf.cond` and `tf.where`.
 
     Args:
       batch_env: B environments that were reset before their first step.

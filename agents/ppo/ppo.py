@@ -138,7 +138,10 @@ class PPO(Algorithm):
         """
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length
-            raise ValueError(f"PPO expected rollouts of {expected} steps, got {steps}.")
+            raise ValueError(
+                f"PPO expected rollouts of {expected} steps (rollout_length), got {steps}. To act with its "
+                "policy only, simulate an Actor whose perform calls policy.act."
+            )
         noise = self.policy.noise([steps, self._num_envs])
         correlated = self._correlated_noise.correlate(noise)
         self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]

@@ -156,7 +156,10 @@ class SAC(Algorithm):
         """
         if steps != self._config.rollout_length:
             expected = self._config.rollout_length
-            raise ValueError(f"SAC expected rollouts of {expected} steps, got {steps}.")
+            raise ValueError(
+                f"SAC expected rollouts of {expected} steps (rollout_length), got {steps}. To act with its "
+                "policy only, simulate an Actor whose perform calls policy.act."
+            )
         self._noise.assign(self._generator.normal(self._noise.shape))
         self._uniform.assign(self._generator.uniform(self._noise.shape, -1.0, 1.0))
         self._step.assign(0)

@@ -110,7 +110,7 @@ _ADVICE = _by_name(
         "the best checkpoint is always kept; see eval_interval": "best_model_save_path",
         "in Python, loop over agents.train(...), which yields the score of each evaluation": "callback callbacks",
         "actions are always clipped to their bounds": "clip_actions",
-        "evaluations are deterministic, training samples actions": "deterministic",
+        "evaluations are deterministic, training samples actions": "deterministic greedy_eval",
         "evaluations have environments of their own; see eval_episodes": "eval_env",
         "see network": "features_extractor_class features_extractor_kwargs",
         "wrap the environment, see env_wrappers": "frame_stack framestack n_stack",

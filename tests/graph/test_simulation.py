@@ -228,6 +228,25 @@ def test_an_episode_that_a_restart_ended_is_not_complete():
     np.testing.assert_array_equal(complete_episodes(never_restarted), done)
 
 
+class Waiting(Actor):
+    """Overrides no method that it need not override."""
+
+    def perform(self, observ, deterministic):
+        return wait(observ, deterministic)
+
+
+def test_autograph_converts_no_actor(caplog):
+    with in_graph([Counter, Counter]) as envs:
+        envs.reset()
+        tf.get_logger().addHandler(caplog.handler)
+        try:
+            rollout = tf.function(lambda: simulate(envs, Waiting(), 3), autograph=True)()
+        finally:
+            tf.get_logger().removeHandler(caplog.handler)
+    assert not caplog.records  # "AutoGraph could not transform ...".
+    np.testing.assert_array_equal(rollout.reward[:, 0], [1, 4, 9])
+
+
 def loop_sums(reward, done, returns, lengths):
     returns, lengths = returns.copy(), lengths.copy()
     all_returns, all_lengths = [], []

@@ -171,7 +171,7 @@ def test_the_call_of_other_libraries_is_answered(algorithm, agent):
 
 
 def test_a_rollout_of_another_length_raises(agent):
-    with pytest.raises(ValueError, match="expected rollouts of 4 steps, got 5"):
+    with pytest.raises(ValueError, match=r"expected rollouts of 4 steps \(rollout_length\), got 5"):
         agent.ppo.begin_rollout(5)
 
 
