@@ -9,9 +9,10 @@ r"""Measures this library and its peers in one run, and writes BENCHMARKS.md fro
     python scripts/benchmark.py --suite=clock
     python -m benchmarks.peers --help
 
-The third command measures nothing: it writes BENCHMARKS.md from the files in benchmarks/. --against
-compares this checkout with another commit instead of with peers, after trainings of both have shown
-whether they end in the same numbers; the exit code is 1 if they do not. The suite `clock` takes
+--report measures nothing: it writes BENCHMARKS.md from the files in benchmarks/. --against compares
+this checkout (`ours`) with another commit instead of with peers, after trainings of both have shown
+whether they end in the same numbers; the exit code is 1 if they do not. A ratio above 1 means that
+this checkout is better: faster, or smaller. The suite `clock` takes
 hours, keeps every finished run, and is not part of all suites.
 
 Peers that are not installed are left out; the last command tells how to install those that need a

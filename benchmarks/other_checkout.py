@@ -33,6 +33,9 @@ TRAININGS: Mapping[str, Sequence[str]] = {
         "--config=pendulum", "--env-backend=tf", "--steps=8000", "--objective=clip_kl",
         "--kl-stop=0.02", "--learning-rate-schedule=kl", "--normalize-advantages=false",
     ],
+    "SAC": [
+        "--config=sac_pendulum", "--env-backend=tf", "--steps=2000", "--checkpoint-interval=1000",
+    ],
 }  # fmt: skip
 
 

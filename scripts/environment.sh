@@ -60,7 +60,7 @@ install() {
   stamp="$venv/installed${extras//[^a-z]/-}"
   wanted="$(cat "$root/pyproject.toml" "$root/setup.py" | cksum) $root"
   if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
-    echo "Installing into $venv; TensorFlow is large, so the first time takes some minutes." >&2
+    echo "Installing into $venv; the first time, TensorFlow takes some minutes." >&2
     # setuptools warns of folders that could hide an editable package, in any project.
     PYTHONWARNINGS="ignore:Editable installation" \
       "$python" -m pip install --quiet --disable-pip-version-check --editable "$root$extras" ||

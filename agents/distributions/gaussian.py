@@ -10,6 +10,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from agents.distributions.box import to_box
+from agents.distributions.distribution import Distribution
 from agents.distributions.parametric_distribution import Parameter, reject_mask
 from agents.environments.action_bounds import center_and_scale
 
@@ -104,7 +105,7 @@ class ParametricGaussian:
 
     def distribution(
         self, parameters: Sequence[tf.Tensor], mask: tf.Tensor | None = None
-    ) -> Gaussian:
+    ) -> Distribution:
         """Returns the distributions with the given parameters; there are no masks.
 
         Args:

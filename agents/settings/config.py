@@ -775,7 +775,10 @@ def ppo_problem(config: Config) -> str | None:
 def sac_problem(config: Config) -> str | None:
     """Returns the message for settings with which SAC, or a subclass of it, can't train."""
     if config.policy != "squashed_gaussian":
-        return f"policy: sac needs squashed_gaussian, got {config.policy}; start from --config=sac"
+        return (
+            f"policy: sac needs squashed_gaussian, got {config.policy}; leave it out, or start from "
+            "--config=sac"
+        )
     if config.dropped_quantiles >= config.num_quantiles:
         return (
             f"dropped_quantiles: expected fewer than num_quantiles {config.num_quantiles}, got "
