@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from agents.deployment.scores import logged_scores, outcome
+from agents.deployment.scores import in_words, logged_scores, outcome
 from agents.runs.checkpoint_files import write
 from agents.runs.run_directory import RunDirectory
 
@@ -57,3 +57,18 @@ def test_the_outcome_of_a_training(scores, returns, best, expected, tmp_path):
     assert outcome(run) == expected
     if not scores:
         assert outcome(run, 7.0).startswith("The last evaluation gave 7.0")
+
+
+@pytest.mark.parametrize(
+    ("logged", "num_logged", "verdict"),
+    [
+        (None, 2, "the run has not evaluated these episodes at this step"),
+        ({"return_mean": 50.0, "return_std": 2.0}, 2, "equal to the run's evaluation at this step"),
+        ({"return_mean": 51.0, "return_std": 2.0}, 2, "the run's evaluation at this step gave 51.0 +- 2.0"),
+        ({"return_mean": 90.0, "return_std": 9.0}, 20, "the run's evaluation of 20 episodes at this step gave 90.0 +- 9.0"),
+    ],
+)  # fmt: skip
+def test_a_report_in_words(logged, num_logged, verdict):
+    report = {"checkpoint_step": 3000, "return_mean": 50.0, "return_std": 2.0, "info/success": 0.5}
+    report |= {"episodes": [{}, {}], "logged": logged, "logged_episodes": num_logged}
+    assert in_words(report) == f"Return at step 3,000: 50.0 +- 2.0, success 0.500; {verdict}"
