@@ -344,10 +344,9 @@ def table_lines(groups: Sequence[Group], metric: str) -> list[str]:
         f"{_MISSES[seeds]} of cases instead of 5 %."
         for seeds in few
     ]
-    if len(groups) > 1 and any(group.num_seeds.max() == 1 for group in groups):
-        lines.append(
-            "A group of one seed has no interval: its difference from others may be chance."
-        )
+    envs = [group.env for group in groups]
+    if any(envs.count(group.env) > 1 and group.num_seeds.max() == 1 for group in groups):
+        lines.append("One seed has no interval: its difference from other groups may be chance.")
     return lines
 
 

@@ -102,11 +102,24 @@ def test_minutes_and_other_metrics(log, tmp_path, capfd):
 def test_a_single_run_says_that_it_has_no_interval(tmp_path, capfd):
     write_run(tmp_path / "run", training_rows([0.25, 0.5]))
     main([str(tmp_path / "run"), f"--outdir={tmp_path / 'out'}"])
-    assert re.search(r" 1 +0\.500 \[no interval\] ", capfd.readouterr().out)
+    printed = capfd.readouterr().out
+    assert re.search(r" 1 +0\.500 \[no interval\] ", printed)
+    assert "may be chance" not in printed  # There is nothing to compare it with.
     assert [(row["iqm"], row["low"], row["high"]) for row in read_csv(tmp_path / "out")] == [
         ("0.25", "", ""),
         ("0.5", "", ""),
     ]
+
+
+def test_the_difference_of_a_single_run_may_be_chance(tmp_path, capfd):
+    for name, env in (("a", "Pendulum-v1"), ("b", "CartPole-v1"), ("c", "Pendulum-v1")):
+        rate = 0.01 if name == "c" else 0.001
+        write_run(tmp_path / name, training_rows([0.5]), env=env, learning_rate=rate)
+    one_each = [str(tmp_path / name) for name in ("a", "b")]
+    main([*one_each, f"--outdir={tmp_path / 'out'}"])
+    assert "may be chance" not in capfd.readouterr().out
+    main([*one_each, str(tmp_path / "c"), f"--outdir={tmp_path / 'out'}"])
+    assert "One seed has no interval: its difference" in capfd.readouterr().out
 
 
 def test_runs_without_evaluations_and_of_another_version_are_left_out(log, tmp_path):
