@@ -65,7 +65,11 @@ def test_the_outcome_of_a_training(scores, returns, best, expected, tmp_path):
         (None, 2, "the run has not evaluated these episodes at this step"),
         ({"return_mean": 50.0, "return_std": 2.0}, 2, "equal to the run's evaluation at this step"),
         ({"return_mean": 51.0, "return_std": 2.0}, 2, "the run's evaluation at this step gave 51.0 +- 2.0"),
-        ({"return_mean": 90.0, "return_std": 9.0}, 20, "the run's evaluation of 20 episodes at this step gave 90.0 +- 9.0"),
+        (
+            {"return_mean": 90.0, "return_std": 9.0},
+            20,
+            "the run's evaluation of 20 episodes at this step gave 90.0 +- 9.0",
+        ),
     ],
 )  # fmt: skip
 def test_a_report_in_words(logged, num_logged, verdict):
