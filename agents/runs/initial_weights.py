@@ -6,6 +6,7 @@ from agents.errors import UsageError
 from agents.paths import absolute_path
 from agents.regular_files import read_regular, write_atomically
 from agents.runs.checkpoint_files import (
+    BEST,
     MAX_BYTES,
     CheckpointFile,
     DamagedError,
@@ -35,14 +36,16 @@ def copy_initial_weights(config: Config, run: RunDirectory) -> None:
 
 
 def find_initial_weights(config: Config) -> CheckpointFile:
-    """Finds the checkpoint that `initial_weights` names: a file, or the last one of a run.
+    """Finds the checkpoint that `initial_weights` names: a file, a run's best or its last one.
 
     Raises:
       UsageError: There is none, it is damaged, or its run had other settings of networks.
     """
     try:
         path = absolute_path(config.initial_weights)
-        if path.suffix != ".npz":
+        if path.parts[-2:] == ("checkpoints", BEST):
+            path = RunDirectory.of(path.parents[1]).checkpoint(BEST)
+        elif path.suffix != ".npz":
             path = RunDirectory.of(path).checkpoint("last")
         source = file_at(path)
         if not source:

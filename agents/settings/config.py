@@ -688,8 +688,8 @@ class Config(BaseModel):
     initial_weights: Annotated[str, BeforeValidator(_absolute)] = Field(
         "",
         max_length=4096,
-        description="Run, or file of a checkpoint, whose weights and statistics of normalization a "
-        "new run starts from. Optimizers, schedules and SAC's replay start anew.",
+        description="Run, its folder checkpoints/best, or file of a checkpoint, whose weights and statistics "
+        "of normalization a new run starts from. Optimizers, schedules and SAC's replay start anew.",
     )
     seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(

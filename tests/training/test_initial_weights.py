@@ -180,6 +180,15 @@ def test_the_newest_run_is_not_the_new_one(source, tmp_path):
     assert copy.read_bytes() == (source / "checkpoints" / copy.name).read_bytes()
 
 
+def test_the_best_checkpoint_of_a_run(source, tmp_path):
+    shutil.copytree(source, tmp_path / "a")
+    [best] = (source / "checkpoints" / "best").iterdir()
+    weights = tmp_path / "latest" / "checkpoints" / "best"
+    new = train(tmp_path / "b", initial_weights=weights, **PPO | {"steps": 32})
+    [copy] = RunDirectory(new).initial.iterdir()
+    assert copy.name == best.name and copy.read_bytes() == best.read_bytes()
+
+
 def test_a_film_begins_with_them(source, tmp_path):
     new = RunDirectory(train(tmp_path / "new", initial_weights=source, **PPO | {"steps": 32}))
     [(first, checkpoint), *others] = film_scenes(new)
@@ -195,6 +204,7 @@ def test_a_film_begins_with_them(source, tmp_path):
     [
         ("missing", {}, "initial_weights: .*missing is not a folder"),
         ("", {}, "is not a run"),
+        ("checkpoints/best", {}, "is not a run"),
         (
             "source/checkpoints/step-1.npz",
             {},
