@@ -694,13 +694,13 @@ class Config(BaseModel):
     seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,
-        description="Time limit in seconds of a worker process for a step of its environments, with a "
-        "reset or a restart. After it, the environments have failed.",
+        description="Time limit in seconds of a worker process for a step of its environments, or a reset. "
+        "After it, the environments have failed.",
     )
     start_timeout: Seconds = Field(
         120.0,
         description="Time limit in seconds of a worker process to start and to construct its "
-        "environments. After it, the run fails, or restarts them (env_restarts).",
+        "environments, or one of them again. After it, the environments have failed.",
     )
     threads: Threads = Field(
         1,

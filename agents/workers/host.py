@@ -152,7 +152,7 @@ class WorkerHost:
         Args:
           constructors: One per environment; anything that cloudpickle takes.
           timeout: Seconds that a step, reset or call of the whole process may take.
-          start_timeout: Seconds until the environments are constructed.
+          start_timeout: Seconds until the environments are constructed, or one of them again.
           index: Index of the first environment in its batch, for errors of constructors.
         """
         self.num_envs = len(constructors)
@@ -161,7 +161,7 @@ class WorkerHost:
         self.rows, self._autoreset = range(index, index + len(constructors)), True
         self._constructors = own_copy(list(constructors))
         self._timeout, self._start_timeout = timeout, start_timeout
-        self._steps = 0
+        self._steps, self._constructs = 0, False
         self._deadline: float | None = None
         self.closed = True
         self.worker: WorkerProcess
@@ -367,8 +367,9 @@ class WorkerHost:
 
         return wait
 
-    def _post(self, command: int, started: float | None = None) -> None:
+    def _post(self, command: int, started: float | None = None, constructs: bool = False) -> None:
         """Sends a command; its deadline runs from `started`, by default from now."""
+        self._constructs = constructs
         self._deadline = (time.monotonic() if started is None else started) + self.timeout
         self.drain()
         self._sequence += 1
@@ -386,7 +387,7 @@ class WorkerHost:
         """Calls a method of the `Worker` ("worker") or of its `EnvironmentGroup` ("group")."""
         data = cloudpickle.dumps((owner, name, arguments))
         check_length(len(data))
-        self._post(worker.METHOD, started)
+        self._post(worker.METHOD, started, constructs=name in ("start", "restart"))
         try:
             self._channel.send(self._sequence, data, self._deadline, descriptors)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
@@ -414,7 +415,7 @@ class WorkerHost:
     @property
     def timeout(self) -> float:
         """Seconds that the current request may take."""
-        return self._timeout if self.is_ready else self._start_timeout
+        return self._start_timeout if self._constructs else self._timeout
 
     # Errors.
 
@@ -424,7 +425,7 @@ class WorkerHost:
         """Translates a channel failure into a typed error."""
         if isinstance(failure, TimeoutError):
             self._deadline, self.has_failed = None, True
-            setting = "step_timeout" if self.is_ready else "start_timeout"
+            setting = "start_timeout" if self._constructs else "step_timeout"
             message = f"A worker process did not reply within {self.timeout:g} seconds ({setting})"
             return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)
         if isinstance(failure, ChannelClosed):

@@ -65,6 +65,25 @@ def test_what_fails_is_restarted_in_its_rows(make, fault, kwargs, rows, cause):
     assert cause in str(record.cause)
 
 
+class SlowToConstructAgain(CommandedEnv):
+    """Its constructor takes longer than a step may, from the second time on."""
+
+    def __init__(self, name, folder):
+        super().__init__(name)
+        if (folder / name).exists():
+            time.sleep(3)
+        (folder / name).touch()
+
+
+def test_constructing_again_may_take_as_long_as_a_start(make, tmp_path):
+    batch = make(functools.partial(SlowToConstructAgain, folder=tmp_path), timeout=2)
+    batch.reset(seed=3)
+    with pytest.warns(UserWarning, match=r"restart number 1.*2 failed"):
+        *_, infos = batch.step([0, 0, RAISE, 0])
+    np.testing.assert_array_equal(infos["restarted"], [False, False, True, False])
+    assert batch.restarts.count == 1
+
+
 def test_seeds_of_restarts_follow_from_seed_episode_and_own_restarts_only(make):
     def restarts(batch, *actions):
         """Seeds of the second episode's restarts of environment 0."""
