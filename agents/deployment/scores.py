@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.runs.checkpoint_files import AVERAGED, find_files
 from agents.runs.metrics_file import read_metrics
 from agents.runs.run_directory import RunDirectory
-from agents.runs.score_text import score_text
+from agents.runs.score_text import info_texts, score_text
 from agents.types import PlainData
 
 TAGS = ("eval/return_mean", "eval/return_std", "eval/length_mean")
@@ -33,20 +33,17 @@ def logged_episodes(run: RunDirectory, step: int) -> int:
 
 def in_words(report: dict[str, PlainData]) -> str:
     """Returns the scores of a report of `visualize`, compared with the run's own evaluation."""
-    scores = score_text(report["return_mean"], report["return_std"])
-    for name, value in report.items():
-        if name.startswith("info/"):
-            scores += f", {name.removeprefix('info/')} {score_text(value)}"
-    logged = report["logged"]
-    if logged is None:
+    spread = score_text(report["return_mean"], report["return_std"])
+    scores = ", ".join([spread, *info_texts(report, "info/")])
+    logged, number = report["logged"], report["logged_episodes"]
+    evaluated = score_text(logged["return_mean"], logged["return_std"]) if logged else ""
+    if not logged:
         verdict = "the run has not evaluated these episodes at this step"
-    elif (number := report["logged_episodes"]) != len(report["episodes"]):
-        evaluated = score_text(logged["return_mean"], logged["return_std"])
+    elif number != len(report["episodes"]):
         verdict = f"the run's evaluation of {number} episodes at this step gave {evaluated}"
     elif all(report[name] == value for name, value in logged.items()):
         verdict = "equal to the run's evaluation at this step"
     else:
-        evaluated = score_text(logged["return_mean"], logged["return_std"])
         verdict = f"the run's evaluation at this step gave {evaluated}"
     return f"Return at step {report['checkpoint_step']:,}: {scores}; {verdict}"
 

@@ -154,8 +154,8 @@ def describe(env: str, inspection: Inspection) -> list[str]:
     if lengths:
         mean = sum(lengths) / len(lengths)
         ended += f", after {min(lengths):,} to {max(lengths):,} steps (mean {mean:,.0f})"
-        mean_return = sum(steps.returns) / len(lengths)
-        ended += f", returns {min(steps.returns):.4g} to {max(steps.returns):.4g} (mean {mean_return:.4g})"
+        returns = np.array(steps.returns)
+        ended += f", returns {returns.min():.4g} to {returns.max():.4g} (mean {returns.mean():.4g})"
     speed = 1 / steps.step_seconds
     speed_with_resets = 1 / (steps.step_seconds + steps.reset_seconds / mean)
     resets = f", a reset takes {1e3 * steps.reset_seconds:.3g} ms"

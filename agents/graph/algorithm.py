@@ -103,6 +103,15 @@ def check_arguments(
         raise TypeError(f"{algorithm} has no argument '{argument}'{hint}")
 
 
+def check_rollout_length(algorithm: str, expected: int, steps: int) -> None:
+    """Raises ValueError if a rollout has other steps than the setting `rollout_length`."""
+    if steps != expected:
+        raise ValueError(
+            f"{algorithm} expected rollouts of {expected} steps (rollout_length), got {steps}. To act with "
+            "its policy only, simulate an Actor whose perform calls policy.act."
+        )
+
+
 class Algorithm(Actor):
     """Acts in a batch of environments and learns from rollouts, in `agents.train`.
 

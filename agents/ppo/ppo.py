@@ -7,7 +7,7 @@ from typing import ClassVar
 import tensorflow as tf
 
 from agents.errors import UsageError
-from agents.graph.algorithm import Algorithm, Report, check_arguments
+from agents.graph.algorithm import Algorithm, Report, check_arguments, check_rollout_length
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn
 from agents.learning.grouped_variables import grouped
@@ -136,12 +136,7 @@ class PPO(Algorithm):
         Raises:
           ValueError: The rollout does not have `rollout_length` steps.
         """
-        if steps != self._config.rollout_length:
-            expected = self._config.rollout_length
-            raise ValueError(
-                f"PPO expected rollouts of {expected} steps (rollout_length), got {steps}. To act with its "
-                "policy only, simulate an Actor whose perform calls policy.act."
-            )
+        check_rollout_length("PPO", self._config.rollout_length, steps)
         noise = self.policy.noise([steps, self._num_envs])
         correlated = self._correlated_noise.correlate(noise)
         self._noise.assign(self._reducer.own(correlated, axis=1))  # [T, B, K]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from agents.distributions.distribution import Distribution
 from agents.environments.action_bounds import center_and_scale
 from agents.errors import UsageError
-from agents.graph.algorithm import Algorithm, Report, check_arguments
+from agents.graph.algorithm import Algorithm, Report, check_arguments, check_rollout_length
 from agents.graph.in_graph_env import InGraphEnv
 from agents.graph.step import Rollout, Turn, select_rows
 from agents.learning.grouped_variables import grouped
@@ -154,12 +154,7 @@ class SAC(Algorithm):
         Raises:
           ValueError: The rollout does not have `rollout_length` steps.
         """
-        if steps != self._config.rollout_length:
-            expected = self._config.rollout_length
-            raise ValueError(
-                f"SAC expected rollouts of {expected} steps (rollout_length), got {steps}. To act with its "
-                "policy only, simulate an Actor whose perform calls policy.act."
-            )
+        check_rollout_length("SAC", self._config.rollout_length, steps)
         self._noise.assign(self._generator.normal(self._noise.shape))
         self._uniform.assign(self._generator.uniform(self._noise.shape, -1.0, 1.0))
         self._step.assign(0)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 import tqdm
 import tqdm.notebook
 
-from agents.runs.score_text import score_text
+from agents.runs.score_text import info_texts, score_text
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", tqdm.TqdmWarning)  # A notebook without widgets gets lines.
@@ -58,10 +58,7 @@ class Console:
         self.update(step, scalars)
         evaluation = score_text(scalars["eval/return_mean"], scalars["eval/return_std"])
         training = self._numbers.get("return", "not reported yet")
-        parts = [f"step {step:,}: evaluation {evaluation}"]
-        for tag, value in scalars.items():
-            if tag.startswith("eval/info/"):
-                parts.append(f"{tag.removeprefix('eval/info/')} {score_text(value)}")
+        parts = [f"step {step:,}: evaluation {evaluation}", *info_texts(scalars, "eval/info/")]
         parts.append(f"training episodes {training}")
         if rate:  # A process that resumes may evaluate before its first step.
             parts.append(f"{rate:,.0f} steps/s")
