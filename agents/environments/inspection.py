@@ -136,7 +136,7 @@ def inspect_env(
     return Inspection(observation_space, action_space, time_limit, steps, findings)
 
 
-def describe(env: str, inspection: Inspection) -> list[str]:
+def describe(env: str, inspection: Inspection, with_speed: bool = True) -> list[str]:
     """Returns the lines about spaces and random steps."""
     limit, steps = inspection.time_limit, inspection.steps
     own = "the environment's own" if steps and any(steps.truncated) else "none"
@@ -156,17 +156,18 @@ def describe(env: str, inspection: Inspection) -> list[str]:
         ended += f", after {min(lengths):,} to {max(lengths):,} steps (mean {mean:,.0f})"
         returns = np.array(steps.returns)
         ended += f", returns {returns.min():.4g} to {returns.max():.4g} (mean {returns.mean():.4g})"
+    lines += [
+        f"  random steps  {len(reward):,}, rewards {reward.min():.4g} to {reward.max():.4g}",
+        f"  episodes      {ended}",
+    ]
+    if not with_speed:
+        return lines
     speed = 1 / steps.step_seconds
     speed_with_resets = 1 / (steps.step_seconds + steps.reset_seconds / mean)
     resets = f", a reset takes {1e3 * steps.reset_seconds:.3g} ms"
     if speed_with_resets < 0.9 * speed:
         resets += f": {speed_with_resets:,.0f} steps/s with resets"
-    return [
-        *lines,
-        f"  random steps  {len(reward):,}, rewards {reward.min():.4g} to {reward.max():.4g}",
-        f"  episodes      {ended}",
-        f"  speed         {speed:,.0f} steps/s{resets}",
-    ]
+    return [*lines, f"  speed         {speed:,.0f} steps/s{resets}"]
 
 
 def describe_findings(findings: Sequence[Finding]) -> list[str]:

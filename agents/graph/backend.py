@@ -150,7 +150,7 @@ class GymnasiumBackend(EnvBackend):
             name = self._config.env.rpartition(":")[2]
             if tensor_registration.is_registered(name):
                 raise UsageError(
-                    f"env '{name}' is an environment in TensorFlow: train it with --env-backend=tf\n"
+                    f"env '{name}' is an environment in TensorFlow: it needs --env-backend=tf\n"
                     f"expected one of Gymnasium for env_backend {self._config.env_backend}"
                 ) from None
             raise

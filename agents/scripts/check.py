@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -21,7 +21,7 @@ from agents.environments.inspection import (
     inspect_env,
 )
 from agents.environments.registration import make_env
-from agents.errors import EnvironmentFailure, first_line
+from agents.errors import EnvironmentFailure, UsageError, first_line
 from agents.graph.backend import EnvBackend, make_backend
 from agents.own_copy import own_copy
 from agents.settings.config import Config
@@ -34,11 +34,14 @@ from agents.types import Env
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
 
+    from agents.graph.in_graph_env import InGraphEnv
+
 EXAMPLES = """\
 examples:
   agents check my_module:MyEnv-v0
   agents check Pendulum-v1 --random-steps=10000
   agents check my_module:make_env --env-wrappers=agents.tools.wrappers:RangeNormalize
+  agents check my_module:MyTensorEnv-v0 --env-backend=tf
 
 Guide: docs/guides/environments.md"""
 
@@ -46,7 +49,8 @@ Guide: docs/guides/environments.md"""
 REPORT_SECONDS = 10.0
 # The settings of an experiment that an environment depends on.
 _SETTINGS = (
-    "env_kwargs", "reset_options", "max_episode_steps", "action_repeat", "env_wrappers", "action_mask", "seed",
+    "env_backend", "env_kwargs", "reset_options", "max_episode_steps", "action_repeat", "env_wrappers", "action_mask",
+    "seed",
 )  # fmt: skip
 _fields: Any = {
     name: (Config.model_fields[name].annotation, Config.model_fields[name]) for name in _SETTINGS
@@ -57,7 +61,8 @@ class CheckOptions(BaseModel):
     """Checks an environment with random steps, and reports what to change before training.
 
     It runs Gymnasium's checker, and checks seeds, time limit, and the scales of observations,
-    rewards and actions. Then a worker process makes and resets the environment.
+    rewards and actions. Then a worker process makes and resets the environment. With
+    --env-backend=tf, XLA compiles the environment, as in training.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -82,17 +87,26 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
     )
     [env] = options.environment
-    config = load_config("default", **{**settings, "env": env, "env_backend": "process"})
+    config = load_config("default", **{**settings, "env": env})
+    if config.env_backend == "envpool":
+        raise UsageError(
+            "env_backend: agents check takes no environments of EnvPool\n"
+            "expected process, hybrid, inline or tf"
+        )
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
         backend = make_backend(config)
         spec = backend.check()
         say(f"Checking {env} with {options.random_steps:,} random steps", file=sys.stderr)
         with _telling_place():
-            inspection = inspect(config, spec, options.random_steps)
+            inspection = inspect(config, backend, spec, options.random_steps)
         findings = list(inspection.findings)
-        if not any(finding.is_error for finding in findings):  # The worker would report them again.
+        # The worker would report the errors again.
+        has_workers = config.env_backend in ("process", "hybrid")
+        if has_workers and not any(finding.is_error for finding in findings):
             findings += _check_in_worker(backend, spec, config.seed)
-    say(*describe(config.env, inspection), *describe_findings(findings))
+    # A batch in TensorFlow is many times as fast as one environment.
+    lines = describe(config.env, inspection, with_speed=config.env_backend != "tf")
+    say(*lines, *describe_findings(findings))
     if any(finding.is_error for finding in findings):
         raise SystemExit(1)
 
@@ -118,8 +132,14 @@ def _telling_place() -> Iterator[None]:
         ended.set()
 
 
-def inspect(config: Config, spec: EnvSpec, num_steps: int) -> Inspection:
+def inspect(config: Config, backend: EnvBackend, spec: EnvSpec, num_steps: int) -> Inspection:
     """Inspects the environment of an experiment in this process.
+
+    Args:
+      config: The experiment.
+      backend: Its backend.
+      spec: The backend's specification of the environment.
+      num_steps: Random steps to take.
 
     Raises:
       UsageError: The environment can't be made, or raises.
@@ -127,6 +147,11 @@ def inspect(config: Config, spec: EnvSpec, num_steps: int) -> Inspection:
     """
 
     def make() -> Env:
+        if config.env_backend == "tf":
+            envs = cast("InGraphEnv", backend.make(spec, num_envs=1))
+            from agents.graph.one_env import OneEnv  # After TensorFlow's start, which is quiet.
+
+            return OneEnv(envs, spec, config.max_episode_steps)
         return make_env(
             spec,
             own_copy(config.env_kwargs),

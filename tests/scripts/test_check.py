@@ -175,6 +175,90 @@ def test_a_long_check_tells_where_it_is(module, capsys, monkeypatch):
     assert f"{module}.py, line " in report
 
 
+TENSOR_MODULE = """
+import numpy as np
+import tensorflow as tf
+from gymnasium import spaces
+
+from agents import tensor_envs
+
+class Count(tensor_envs.TensorEnv):
+    observation_space = spaces.Dict(b=spaces.Discrete(4), a=spaces.Box(0, 4, (1,), np.float32))
+    action_space = spaces.Dict(right=spaces.Box(-1, 1, (2,), np.float32), left=spaces.Discrete(2))
+
+    def __init__(self, scale=1.0):
+        self._scale = scale
+
+    def initial_state(self, uniform):
+        return tf.zeros_like(uniform()), uniform()
+
+    def step(self, state, action, uniform):
+        steps, place = state
+        reward = action["right"][:, 1] - tf.cast(action["left"], tf.float32)
+        return (steps + 1, uniform()), reward, steps == 2
+
+    def observe(self, state):
+        steps, place = state
+        return {"a": self._scale * tf.cast(place[:, None], tf.float32), "b": tf.cast(steps, tf.int64)}
+
+class NotANumber(Count):
+    def observe(self, state):
+        return {**super().observe(state), "a": tf.math.log(tf.zeros_like(state[1], tf.float32)[:, None] - 1)}
+
+class WrongShape(Count):
+    def observe(self, state):
+        return {**super().observe(state), "a": tf.cast(state[1], tf.float32)}
+
+class NotCompiled(Count):
+    def step(self, state, action, uniform):
+        after, reward, terminated = super().step(state, action, uniform)
+        return after, tf.ensure_shape(tf.py_function(lambda x: x, [reward], tf.float32), [1]), terminated
+
+for kind in (Count, NotANumber, WrongShape, NotCompiled):
+    tensor_envs.register(f"{kind.__name__}-v0", kind, max_episode_steps=20)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["Count-v0"], 0, "Nothing to change."),
+        (["Count-v0"], 0, "20 ended, after 3 to 3 steps"),
+        (["Count-v0", "--max-episode-steps=2"], 0, "30 ended, after 2 to 2 steps"),
+        (["Count-v0", "--env-kwargs={scale: 8}"], 0, "['a'][0] in an observation of Box(0.0, 4.0"),
+        (["NotANumber-v0"], 1, "error: the environment returned nan"),
+        (["WrongShape-v0"], 2, "WrongShape.observe returned the observation"),
+        (["NotCompiled-v0"], 2, "unsupported operations"),
+        (["Count-v0", "--env-wrappers=agents.tools.wrappers:RangeNormalize"], 2, "no wrappers"),
+        (["Count-v0", "--env-backend=process"], 2, "it needs --env-backend=tf"),
+        (["Count-v0", "--env-backend=envpool"], 2, "no environments of EnvPool"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_environments_in_tensorflow(arguments, code, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_tensor_envs.py").write_text(TENSOR_MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    env, *settings = arguments
+    try:
+        run(main, [f"my_tensor_envs:{env}", "--env-backend=tf", "--random-steps=60", *settings])
+        assert code == 0
+    except SystemExit as end:
+        assert end.code == code
+    finally:
+        sys.modules.pop("my_tensor_envs", None)
+    printed = capsys.readouterr()
+    assert message in printed.out + printed.err
+
+
+@pytest.mark.parametrize("backend", ["inline", "tf"])
+def test_a_backend_without_workers_starts_none(backend, module, capsys):
+    env = "Pendulum-v1" if backend == "tf" else f"{module}:not_in_workers"
+    main([env, f"--env-backend={backend}", "--random-steps=40", "--max-episode-steps=20"])
+    out = capsys.readouterr().out
+    assert "2 ended, after 20 to 20 steps" in out or "after 5 to 5 steps" in out
+    assert ("steps/s" in out) == (backend == "inline")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
