@@ -7,6 +7,7 @@ from typing import Protocol
 
 from benchmarks import (
     clock,
+    defaults,
     distributed,
     goals,
     images,
@@ -47,6 +48,7 @@ SUITES: Mapping[str, Suite] = {
     "memory": memory,
     "scaling": scaling,
     "goals": goals,
+    "defaults": defaults,
     "distributed": distributed,
     "clock": clock,
 }
