@@ -25,6 +25,7 @@ from agents.errors import (
     InvalidActionError,
     NonFiniteError,
     UsageError,
+    WorkerTimeoutError,
 )
 from agents.graph.backend import EnvBackend, make_backend
 from agents.keras_settings import check_keras
@@ -366,6 +367,8 @@ def train_in_console(
         written = [run.write_error(error)] if run.path.is_dir() else []
         restartable = config.env_backend in PYTHON_BACKENDS and not config.env_restarts.limit
         if written and restartable and isinstance(error, EnvironmentFailure):
+            if isinstance(error, WorkerTimeoutError):
+                written.append("If the environment is slow, raise this time limit")
             written.append("To restart environments that fail: --env-restarts='{\"limit\": 10}'")
         raise SystemExit(report_error(error, *written, *hints())) from None
     done = "" if score is not None else "Nothing left to do; a larger --steps trains longer. "

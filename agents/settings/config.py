@@ -654,7 +654,7 @@ class Config(BaseModel):
     steps: Steps = Field(
         100_000,
         description="Length of the training in environment steps. It is rounded up to whole iterations. "
-        "Linear schedules end with it, so a shorter training is no part of a longer one.",
+        "Linear schedules end with it, so a shorter training is not the start of a longer one.",
     )
     eval_interval: Steps = Field(10_000, description="Environment steps between evaluations.")
     eval_episodes: int = Field(
@@ -673,7 +673,8 @@ class Config(BaseModel):
     checkpoint_interval: Steps = Field(
         20_000,
         description="Environment steps between checkpoints. A checkpoint truncates all episodes, "
-        "so that a resumed run equals one that never stopped.",
+        "so that a resumed run equals one that never stopped; episode/return leaves these out. "
+        "Choose ten episodes of every environment or more.",
     )
 
     on_nonfinite: Literal["error", "skip"] = Field(
@@ -694,13 +695,13 @@ class Config(BaseModel):
     seed: Seed = Field(0, description="Seed of all random numbers. Equal seeds give equal runs.")
     step_timeout: Seconds = Field(
         60.0,
-        description="Time limit in seconds of a worker process for a step of its environments, or a reset. "
-        "After it, the environments have failed.",
+        description="Time limit in seconds for a step or a reset of one environment in a worker process. "
+        "After it, all environments of the process have failed.",
     )
     start_timeout: Seconds = Field(
         120.0,
-        description="Time limit in seconds of a worker process to start and to construct its "
-        "environments, or one of them again. After it, the environments have failed.",
+        description="Time limit in seconds for the start of a worker process, and for each constructor "
+        "of an environment in it. After it, all environments of the process have failed.",
     )
     threads: Threads = Field(
         1,

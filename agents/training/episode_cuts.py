@@ -41,6 +41,6 @@ def warn_of_cut_episodes(config: Config, spec: EnvSpec) -> None:
         warnings.warn(
             f"checkpoint_interval {config.checkpoint_interval} truncates episodes after {steps} of at "
             f"most {limit} steps, so training never sees the later ones; expected "
-            f"{limit * config.num_envs} or more, preferably several times that",
+            f"{limit * config.num_envs} or more, better ten times that",
             stacklevel=3,
         )

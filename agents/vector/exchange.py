@@ -1,11 +1,11 @@
-"""Requests of a batch to its hosts, with one deadline for all, and warnings about slow ones."""
+"""Requests of a batch to all of its hosts at once, and warnings about slow ones."""
 
 from __future__ import annotations
 
 import functools
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from agents import stop_signals
@@ -15,7 +15,7 @@ from agents.workers.host import Host, HostFailure, LocalHost, WorkerHost
 if TYPE_CHECKING:
     from agents.workers.environment_group import RowInfos
 
-# Sends a request whose deadline runs from a time of `time.monotonic`.
+# Sends a request whose time limit runs from a time of `time.monotonic`.
 SendRequest: TypeAlias = Callable[[Host, float], None]
 
 _PAUSE_SECONDS = 0.002
@@ -82,7 +82,7 @@ class Exchange:
         Hosts that hang must not use up the time of others.
         """
         if host.is_busy and not self._blocking:
-            if time.monotonic() < started + host.timeout:
+            if time.monotonic() < max(started + host.timeout, host.deadline):
                 return False
         try:
             if self._blocking:
@@ -98,7 +98,7 @@ class Exchange:
     def end(self) -> tuple[RowInfos, list[HostFailure]]:
         """Receives the reply of each host, even after failures.
 
-        No reply is left for the next request to read. All hosts share one deadline.
+        No reply is left for the next request to read. The time limits of all hosts run together.
 
         Returns:
           The infos of rows that have any, and the failures.
@@ -136,21 +136,19 @@ class Watchdog:
 
     def look(self) -> None:
         """Warns if hosts take much longer than the others; to be called every few milliseconds."""
-        waited = time.monotonic() - self._started
+        now = time.monotonic()
         busy = [host for host in self._hosts if host.is_busy]
         if len(busy) != self._num_busy:
-            self._num_busy, self._others_seconds = len(busy), waited
-        if waited < MIN_SECONDS or not busy:
+            self._num_busy, self._others_seconds = len(busy), now - self._started
+        if now < self._started + MIN_SECONDS or not busy:
             return
-        has_others = len(busy) < len(self._hosts)
-        slow = SLOWNESS * self._others_seconds if has_others else float("inf")
-        if waited < max(MIN_SECONDS, min(busy[0].timeout / 2, slow)):
-            return
-        others = ""
-        if has_others:
+        slow, others = float("inf"), ""
+        if len(busy) < len(self._hosts):
+            slow = SLOWNESS * self._others_seconds
             others = f"; those of other processes took {self._others_seconds:.2g} s"
+        limit = max(MIN_SECONDS, min(busy[0].timeout / 2, slow))
         action = "step or reset" if self._action == "step" else self._action
-        self._warn(busy, f"in {action} for {waited:.1f} s{others}")
+        self._warn_after(limit, {host: self._started for host in busy}, f"in {action}", others)
 
     def note_step(self, seconds: float) -> None:
         """Records the duration of a host's step, for `look_at_steps`."""
@@ -162,29 +160,40 @@ class Watchdog:
         Args:
           started: Hosts, and when their steps were requested, times of `time.monotonic`.
         """
-        now, slow = time.monotonic(), SLOWNESS * self._longest or float("inf")
+        slow = SLOWNESS * self._longest or float("inf")
+        others = f"; other steps took {self._longest:.2g} s at most" if self._longest else ""
         for host, start in started:
-            waited = now - start
-            if waited > max(MIN_SECONDS, min(host.timeout / 2, slow)) and host.is_busy:
-                others = (
-                    f"; other steps took {self._longest:.2g} s at most" if self._longest else ""
-                )
-                self._warn([host], f"in step or reset for {waited:.1f} s{others}")
+            if host.is_busy:
+                limit = max(MIN_SECONDS, min(host.timeout / 2, slow))
+                self._warn_after(limit, {host: start}, "in step or reset", others)
 
     def look_at_constructors(self) -> None:
         """Warns of hosts that have not constructed their environments for long."""
-        waited = time.monotonic() - self._started
-        if waited < CONSTRUCTOR_SECONDS:
-            return
-        busy = [host for host in self._hosts if host.is_busy]
-        if busy:
-            self._warn(busy, f"under construction for {waited:.1f} s")
+        if time.monotonic() >= self._started + CONSTRUCTOR_SECONDS:
+            busy = {host: self._started for host in self._hosts if host.is_busy}
+            self._warn_after(CONSTRUCTOR_SECONDS, busy, "under construction")
 
-    def _warn(self, busy: Sequence[Host], what: str) -> None:
+    def _warn_after(
+        self, limit: float, started: Mapping[Host, float], what: str, others: str = ""
+    ) -> None:
+        """Warns of hosts whose environment in use has taken longer than `limit` seconds.
+
+        Args:
+          limit: Seconds.
+          started: When requests of busy hosts began, times of `time.monotonic`.
+          what: Where they are, in words.
+          others: How long others took, in words.
+        """
         now = time.monotonic()
-        new = [host for host in busy if now > self._warned.get(host, 0) + REPEAT_SECONDS]
+        seconds = {host: now - max(start, host.since) for host, start in started.items()}
+        new = [
+            host
+            for host, waited in seconds.items()
+            if waited >= limit and now > self._warned.get(host, 0) + REPEAT_SECONDS
+        ]
         if not new:
             return
+        what = f"{what} for {max(seconds[host] for host in new):.1f} s{others}"
         self._warned.update(dict.fromkeys(new, now))
         names = [self._name(host) for host in new[:_MAX_NAMED]]
         if len(new) > _MAX_NAMED:

@@ -131,8 +131,8 @@ class PacedRollout:
             now = time.monotonic()
             replied[:] = (
                 host
-                for host, started in self._under_way.items()
-                if not host.is_busy or host in failed or now > started + host.timeout
+                for host in self._under_way
+                if not host.is_busy or host in failed or now > host.deadline
             )
             return len(replied) >= enough
 

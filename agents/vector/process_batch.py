@@ -32,9 +32,9 @@ def make_batch_env(
     Args:
       constructors: One per environment; anything that cloudpickle takes.
       processes: Number of workers; 0 for the number of cores, and at most one per environment.
-      timeout: Seconds that a worker may take for one step or reset of its environments.
+      timeout: Seconds that a step or a reset of one environment may take in a worker.
       info_keys: See `BatchEnv`.
-      start_timeout: Seconds that a worker may take to start and to construct its environments.
+      start_timeout: Seconds that a worker may take to start, and that each constructor may take.
       restart_limit: See `BatchEnv`.
       restart_window: See `BatchEnv`.
       inline_share: Whether this process is one of the `processes`: it steps the last environments

@@ -67,10 +67,11 @@ class MessageError(ConnectionError):
 
 # Shared words by index: both counters, sleep flags, the parent's command, the status of the worker's
 # reply, the worker's environment in use, -1 between turns, and the length of the reply's message,
-# -1 if it is sent. They fit one cache line. The worker's id and short messages follow them.
+# -1 if it is sent. They fit one cache line. The worker's id, the time when its environment came into
+# use, and short messages follow them.
 PARENT_COUNT, WORKER_COUNT, PARENT_ASLEEP, WORKER_ASLEEP = range(4)
 COMMAND, STATUS, BUSY_ENV, LENGTH = range(4, 8)
-WORKER_PID = 8
+WORKER_PID, BUSY_SINCE = 8, 9
 WORDS_BYTES = 128
 SHARED_BYTES = 4096
 
@@ -88,6 +89,7 @@ class Channel:
 
     Attributes:
       words: The shared words, indexed by the constants of this module.
+      busy_since: The word BUSY_SINCE, a time of `time.monotonic`.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class Channel:
             it, in processes that it forked.
         """
         self.words = words
+        self.busy_since = words.cast("B").cast("d")[BUSY_SINCE : BUSY_SINCE + 1]
         self._short_message = words.cast("B")[WORDS_BYTES:]
         self._other_exited = other_exited
         self._unread = bytearray()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 import traceback
 from collections.abc import Callable, MutableSequence, Sequence
 from math import isfinite
@@ -75,13 +76,16 @@ class EnvironmentGroup:
       envs: The environments.
       busy: One item, the index of the environment in use, so that a crash can be attributed from
         outside of the process.
+      busy_since: One item, when its constructor, step, reset or call began, a time of
+        `time.monotonic`.
     """
 
     def __init__(
         self,
         constructors: Sequence[EnvConstructor],
         start: int = 0,
-        busy: MutableSequence[int] | memoryview | None = None,
+        busy: MutableSequence[int] | memoryview[int] | None = None,
+        busy_since: MutableSequence[float] | memoryview[float] | None = None,
     ):
         """Constructs the environments.
 
@@ -89,11 +93,13 @@ class EnvironmentGroup:
           constructors: One per environment.
           start: Index of the first environment in the batch.
           busy: Where to write the index of the environment in use.
+          busy_since: Where to write since when.
 
         Raises:
           EnvironmentRaisedError: A constructor raised; the environments before it were closed.
         """
         self.busy = [-1] if busy is None else busy
+        self.busy_since = [0.0] if busy_since is None else busy_since
         self.envs: list[Env] = []
         self._constructors, self._start = own_copy(list(constructors)), start
         try:
@@ -140,7 +146,8 @@ class EnvironmentGroup:
           EnvironmentRaisedError: Environments raised or returned invalid data: the first one, with
             the `others`, and the `infos` of environments that did not fail.
         """
-        rows, busy, autoreset = self._rows, self.busy, self._autoreset
+        rows, autoreset = self._rows, self._autoreset
+        busy, busy_since, now = self.busy, self.busy_since, time.monotonic
         rewards, terminations, truncations = self._outcomes
         has_keys = bool(rows.info)
         dtype, shape, depth = self._check.dtype, self._check.shape, fork_depth
@@ -153,7 +160,7 @@ class EnvironmentGroup:
         while env < num_envs:  # Once, and again after every failure.
             try:
                 for environment, action, observ_row in turns:
-                    busy[0] = env
+                    busy[0], busy_since[0] = env, now()
                     observ, reward, terminated, truncated, info = environment.step(action)
                     if fork_depth != depth or stop_signals.requested:
                         _check_depth(depth)
@@ -263,7 +270,7 @@ class EnvironmentGroup:
     def _reset(self, env: int, options: Options | None = None) -> Info:
         """Resets an environment with its row's seed, writes its row and returns its info."""
         rows, seed, depth = self._rows, int(self._rows.seed[env]), fork_depth
-        self.busy[0] = env
+        self._use(env)
         stop_signals.check()
         try:
             observ, info = unpack_reset(
@@ -286,6 +293,7 @@ class EnvironmentGroup:
         """Writes the final observation, leaves [...], and resets the environment."""
         self._write(self._rows.final_observ, env, final_observ)
         depth = fork_depth
+        self._use(env)
         returned = unpack_reset(self.envs[env].reset())
         _check_depth(depth)
         return returned[0], own_copy(returned[1])
@@ -355,6 +363,10 @@ class EnvironmentGroup:
         if interrupts:
             raise interrupts[0]
 
+    def _use(self, env: int) -> None:
+        """Notes that an environment's own code begins to run."""
+        self.busy[0], self.busy_since[0] = env, time.monotonic()
+
     def _write(self, leaves: Leaves, env: int, observ: NestedArray) -> None:
         """Writes an observation, leaves [...], into a row of `leaves`, [N, ...] each."""
         for leaf, value in zip(leaves, self._check.leaves(observ), strict=True):
@@ -372,7 +384,8 @@ class EnvironmentGroup:
 
     def _guard(self, env: int, action: str, function: Callable[[], T]) -> T:
         """Returns the result of `function`; translates its exceptions."""
-        self.busy[0], depth = env, fork_depth
+        self._use(env)
+        depth = fork_depth
         try:
             result = function()
             _check_depth(depth)

@@ -3,9 +3,9 @@
 A request (`send_step` or `send_reset`) reads the host's rows of the batch's arrays. Exactly one
 `receive` must follow; by then the results are in the rows. A batch may send requests to all of its
 hosts before it receives from the first. Every method but `close` may raise `EnvironmentFailure`;
-afterwards the host still takes requests, and fails again if its process is gone. The deadline of a
-request runs from `started`, a time of `time.monotonic`, by default from when it is sent; hosts of
-the same request share it.
+afterwards the host still takes requests, and fails again if its process is gone. The time limit of a
+request runs from `started`, a time of `time.monotonic`, by default from when it is sent; in a worker
+it runs again for each of the environments, and for a reset after a step.
 """
 
 from __future__ import annotations
@@ -72,11 +72,14 @@ class LocalHost:
       is_busy: False, as the reply to a request is there when it was sent.
       busy_row: None, likewise.
       timeout: Infinity: what runs in this process can't be stopped.
+      deadline: Likewise.
+      since: 0, as it is never busy.
     """
 
     is_busy = False
     busy_row = None
-    timeout = math.inf
+    timeout = deadline = math.inf
+    since = 0.0
 
     def __init__(self, constructor: EnvConstructor | Sequence[EnvConstructor], index: int = 0):
         """Constructs the environments.
@@ -151,8 +154,9 @@ class WorkerHost:
 
         Args:
           constructors: One per environment; anything that cloudpickle takes.
-          timeout: Seconds that a step, reset or call of the whole process may take.
-          start_timeout: Seconds until the environments are constructed, or one of them again.
+          timeout: Seconds that a step, a reset or a call of one environment may take.
+          start_timeout: Seconds until the first environment is under construction, and that each
+            constructor may take.
           index: Index of the first environment in its batch, for errors of constructors.
         """
         self.num_envs = len(constructors)
@@ -162,7 +166,7 @@ class WorkerHost:
         self._constructors = own_copy(list(constructors))
         self._timeout, self._start_timeout = timeout, start_timeout
         self._steps, self._constructs = 0, False
-        self._deadline: float | None = None
+        self._started: float | None = None
         self.closed = True
         self.worker: WorkerProcess
         self._finalizer: weakref.finalize[..., WorkerHost] | None = None
@@ -247,7 +251,7 @@ class WorkerHost:
     def receive(self, while_waiting: Callable[[], object] | None = None) -> Reply:
         """Waits for the reply to the last command and returns its content.
 
-        After a time-out it can be called again, with a deadline of its own.
+        After a time-out it can be called again; then the time limit runs again.
 
         Args:
           while_waiting: Called every few milliseconds; may raise.
@@ -260,12 +264,17 @@ class WorkerHost:
         """
         self._check_open()
         sequence = self._sequence
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self.timeout
-        try:
-            status, data = self._channel.wait_reply(sequence, self._deadline, while_waiting)
-        except (ChannelClosed, MessageError, TimeoutError) as failure:
-            raise self._as_environment_error(failure) from None
+        if self._started is None:
+            self._started = time.monotonic()
+        while True:
+            deadline = self.deadline
+            try:
+                status, data = self._channel.wait_reply(sequence, deadline, while_waiting)
+                break
+            except (ChannelClosed, MessageError, TimeoutError) as failure:
+                if isinstance(failure, TimeoutError) and self.deadline > deadline:
+                    continue  # Another environment is in use by now.
+                raise self._as_environment_error(failure) from None
         self._replied, self.has_failed = sequence, False
         return self._read_reply(status, data) if data else []
 
@@ -368,9 +377,9 @@ class WorkerHost:
         return wait
 
     def _post(self, command: int, started: float | None = None, constructs: bool = False) -> None:
-        """Sends a command; its deadline runs from `started`, by default from now."""
+        """Sends a command; its time limit runs from `started`, by default from now."""
         self._constructs = constructs
-        self._deadline = (time.monotonic() if started is None else started) + self.timeout
+        self._started = time.monotonic() if started is None else started
         self.drain()
         self._sequence += 1
         self._channel.words[COMMAND] = command
@@ -389,7 +398,7 @@ class WorkerHost:
         check_length(len(data))
         self._post(worker.METHOD, started, constructs=name in ("start", "restart"))
         try:
-            self._channel.send(self._sequence, data, self._deadline, descriptors)
+            self._channel.send(self._sequence, data, self.deadline, descriptors)
         except (ChannelClosed, MessageError, TimeoutError) as failure:
             raise self._as_environment_error(failure) from None
 
@@ -414,8 +423,18 @@ class WorkerHost:
 
     @property
     def timeout(self) -> float:
-        """Seconds that the current request may take."""
+        """Seconds that the current request may take for one environment."""
         return self._start_timeout if self._constructs else self._timeout
+
+    @property
+    def since(self) -> float:
+        """Since when the environment in use has been in use, a time of `time.monotonic`."""
+        return max(self._started or 0.0, self._channel.busy_since[0])
+
+    @property
+    def deadline(self) -> float:
+        """When the environment in use will have taken too long, a time of `time.monotonic`."""
+        return self.since + self.timeout
 
     # Errors.
 
@@ -424,7 +443,7 @@ class WorkerHost:
     ) -> EnvironmentFailure:
         """Translates a channel failure into a typed error."""
         if isinstance(failure, TimeoutError):
-            self._deadline, self.has_failed = None, True
+            self._started, self.has_failed = None, True
             setting = "start_timeout" if self._constructs else "step_timeout"
             message = f"A worker process did not reply within {self.timeout:g} seconds ({setting})"
             return WorkerTimeoutError(message, self.busy_row, self.pid, self._steps)

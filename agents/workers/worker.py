@@ -88,7 +88,7 @@ class Worker:
         self._start = start
         load_registrations(registrations)
         busy = self._channel.words[BUSY_ENV : BUSY_ENV + 1]
-        self.group = EnvironmentGroup(constructors, start, busy)
+        self.group = EnvironmentGroup(constructors, start, busy, self._channel.busy_since)
         return self.group.describe()
 
     def attach(

@@ -39,16 +39,51 @@ def failures_of(error):
 
 
 @pytest.mark.timing
-def test_workers_that_hang_together_fail_after_one_deadline_and_close_together():
+def test_workers_that_hang_together_fail_and_close_together():
     with batch_of([Stubborn] * 6, "each", timeout=0.9) as batch:
         batch.reset()
-        # For the second one a fresh deadline, which they share.
+        # For the second one the time limits run again, together.
         for request in (lambda: batch.step([HANG] * 6), batch.reset):
             with taking(0.9, 4.5), pytest.raises(WorkerTimeoutError) as caught:
                 request()
             assert failures_of(caught.value) == dict.fromkeys(range(6), WorkerTimeoutError)
         with taking(0, 60):
             batch.close()
+
+
+class Slow(CommandedEnv):
+    """Takes a third of the time limit for each step and each reset."""
+
+    def reset(self, **kwargs):
+        time.sleep(0.5)
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        time.sleep(0.5)
+        return super().step(action)
+
+
+@pytest.mark.timing
+@pytest.mark.filterwarnings("ignore:Environment 3 .* has been in step")
+def test_the_time_limit_is_that_of_each_environment():
+    with batch_of([Slow] * 4, "one", timeout=1.5) as batch:
+        with taking(2.0, 60):
+            batch.reset()
+        with taking(4.0, 60):
+            batch.step([CommandedEnv.END] * 4)  # And a reset each.
+        with taking(3.0, 60), pytest.raises(WorkerTimeoutError, match="environment 3") as caught:
+            batch.step([0, 0, 0, HANG])
+        assert failures_of(caught.value) == {3: WorkerTimeoutError}
+
+
+@pytest.mark.slow
+def test_the_time_limit_of_constructors_is_that_of_each():
+    def construct():
+        time.sleep(4)
+        return CommandedEnv()
+
+    with taking(12, 120), contextlib.closing(make_batch_env([construct] * 3, 1, start_timeout=9)):
+        pass
 
 
 @pytest.mark.timing

@@ -77,6 +77,18 @@ class Busy:
 
     def __init__(self, is_busy, timeout=60, pid=7):
         self.is_busy, self.timeout, self.pid, self.busy_row = is_busy, timeout, pid, None
+        self.since = 0.0
+
+
+def test_an_environment_that_came_into_use_late_is_waited_for_as_long(monkeypatch):
+    host = Busy(True)
+    watchdog, now = Watchdog([host]), time.monotonic()
+    watchdog.begin("reset", now)
+    with recording(monkeypatch) as seen:
+        for host.since, later in ((now + 29, 31), (now + 29, 60)):
+            monkeypatch.setattr(time, "monotonic", lambda later=later: now + later)
+            watchdog.look()
+    assert [text.partition(" in ")[2] for _, text in seen] == ["reset for 31.0 s."]
 
 
 @pytest.mark.parametrize(
