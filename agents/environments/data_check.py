@@ -255,8 +255,9 @@ def _check_type(array: np.ndarray, leaf: Leaf, path: str, also: str = "") -> Non
     """Raises DataError unless an array has the kind of its space's type, or `also` these kinds."""
     kinds = _KINDS[leaf.dtype.kind] + ("b" if isinstance(leaf, spaces.MultiBinary) else "") + also
     if array.dtype.kind not in kinds:
+        kind = "" if isinstance(leaf, spaces.Box) else f" of type {leaf.dtype}"  # A Box names it.
         raise DataError(
-            f"returned an observation of type {array.dtype}{_at(path)}, expected {leaf}"
+            f"returned an observation of type {array.dtype}{_at(path)}, expected {leaf}{kind}"
         )
     # Before it is written, where it would wrap around.
     if leaf.dtype.kind in "iu" and array.dtype != leaf.dtype and array.size:

@@ -167,7 +167,11 @@ def describe(env: str, inspection: Inspection, with_speed: bool = True) -> list[
     resets = f", a reset takes {1e3 * steps.reset_seconds:.3g} ms"
     if speed_with_resets < 0.9 * speed:
         resets += f": {speed_with_resets:,.0f} steps/s with resets"
-    return [*lines, f"  speed         {speed:,.0f} steps/s{resets}"]
+    return [
+        *lines,
+        f"  speed         {speed:,.0f} steps/s{resets}",
+        f"  longest       {steps.longest_seconds:.3g} s for a step or reset",
+    ]
 
 
 def describe_findings(findings: Sequence[Finding]) -> list[str]:
@@ -314,7 +318,7 @@ def _check_grids(space: Space) -> list[Finding]:
         if not isinstance(leaf, spaces.Box) or leaf.dtype.kind not in "iu" or len(leaf.shape) < 2:
             continue
         low, high = int(leaf.low.min()), int(leaf.high.max())
-        if high - low < _MOST_KINDS:
+        if 1 < high - low < _MOST_KINDS:  # Of zeros and ones, each is a kind of its own.
             problem = f"{name}: networks read the integers from {low} to {high} as amounts"
             advice = "if they are kinds, such as walls and goals, make the space MultiDiscrete: one-hot vectors"
             findings.append(Finding(False, problem, advice))

@@ -60,8 +60,9 @@ class RandomSteps(NamedTuple):
       lengths: Steps of the episodes that ended.
       returns: Their sums of rewards.
       truncated: Whether they were truncated.
-      step_seconds: Median time of a step.
-      reset_seconds: Median time of a reset.
+      step_seconds: Mean time of a step.
+      reset_seconds: Mean time of a reset.
+      longest_seconds: Longest time of a step or a reset.
       outside: The first number of each part of observations that was out of bounds, in words that
         begin with "returned".
       masked: Place of action masks: "infos", "observations", or empty.
@@ -75,6 +76,7 @@ class RandomSteps(NamedTuple):
     truncated: list[bool]
     step_seconds: float
     reset_seconds: float
+    longest_seconds: float
     outside: list[str]
     masked: str
     num_blocked: int
@@ -134,10 +136,18 @@ def take_random_steps(
             returns.append(sum_of_rewards)
             truncations.append(bool(truncated))
             begins = True
-    medians = float(np.median(step_seconds)), float(np.median(reset_seconds))
-    episodes = lengths, returns, truncations
     return RandomSteps(
-        scales, np.asarray(rewards), *episodes, *medians, outside, masked, num_blocked
+        scales,
+        np.asarray(rewards),
+        lengths,
+        returns,
+        truncations,
+        float(np.mean(step_seconds)),
+        float(np.mean(reset_seconds)),
+        max(step_seconds + reset_seconds),
+        outside,
+        masked,
+        num_blocked,
     )
 
 

@@ -1,6 +1,7 @@
 import functools
 import random
 import re
+import time
 
 import gymnasium
 import numpy as np
@@ -81,6 +82,25 @@ def test_the_speed_counts_slow_resets():
         lines = describe("Walk", inspection._replace(steps=steps))
         [line] = [line for line in lines if "speed" in line]
         assert line == f"  speed         1,000 steps/s, a reset {text}"
+
+
+def test_rare_slow_resets_count():
+    class SometimesSlow(Walk):
+        resets = 0
+
+        def reset(self, **kwargs):
+            SometimesSlow.resets += 1
+            if SometimesSlow.resets % 5 == 0:
+                time.sleep(0.2)
+            return super().reset(**kwargs)
+
+    inspection = inspect_env(SometimesSlow, num_steps=200)  # Ten episodes of 20 steps.
+    assert inspection.steps.longest_seconds >= 0.2 and inspection.steps.reset_seconds >= 0.04
+    lines = describe("SometimesSlow", inspection)
+    assert "steps/s with resets" in lines[-2]
+    assert (
+        lines[-1] == f"  longest       {inspection.steps.longest_seconds:.3g} s for a step or reset"
+    )
 
 
 def test_nothing_is_found_in_the_toy():
@@ -169,6 +189,7 @@ FINDINGS = [  # Whether it is an error, its problem, its advice.
     (grid(3), (False, "^observations: .* the integers from 0 to 3 as amounts$", "MultiDiscrete")),
     (grid(9, np.uint8), (False, "from 0 to 9 as amounts", "MultiDiscrete")),
     (grid(255, np.uint8), None),  # Pixels.
+    (grid(1, np.uint8), None),  # Zeros and ones need no other space.
     (grid(3, shape=(6,)), None),  # Such as the levels of stocks.
     (grid(3, np.float32), None),
 ]
