@@ -40,9 +40,15 @@ Words, each with one meaning:
   is_first       whether a step is the first of an episode; recurrent states are zero there
   sample         an action as the policy's distribution has it
   action         an action as the environment takes it
+  return         sum of the rewards of an episode
+  value function  network that predicts the discounted rewards to come
+  evaluation     whole episodes with deterministic actions, in environments of their own
   advantage      how much better an action was than its value function expected
   entropy        mean of -log(probability) of a policy's actions: how random they are
   KL             Kullback-Leibler divergence between two policies: how far an update moved
+  nat            unit of entropies and divergences, which have natural logarithms
+  GAE            generalized advantage estimation: averages advantages over many steps, see `gae_lambda`
+  clip fraction  share of the probability ratios that are outside of PPO's clipping range
   explained variance  share of the value targets' variance that the value function predicts
   normalizer     running means and standard deviations that observations or rewards are scaled by
   preset         settings of an experiment under one name, for `--config`

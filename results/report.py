@@ -23,7 +23,7 @@ minutes and the published figures.
 """
 READING = """\
 A row is a preset, or a preset with other settings. Its return is the mean of its seeds. **reached**: at least the best
-published return of any algorithm. **on-policy only**: at least that of PPO and RPO. **late**: our return is high
+published return of any algorithm. **on-policy only**: at least the best of PPO and RPO. **late**: our return is high
 enough, but took more steps than theirs; it does not count. **missed**: none of these. Published returns come from other
 versions of the environments and other protocols.
 """

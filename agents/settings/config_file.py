@@ -189,19 +189,15 @@ def _find_file(name: str | os.PathLike[str]) -> Path:
 
 
 def _inherited(path: Path, base: PlainData) -> Mapping[str, PlainData]:
-    """Returns the settings of the preset that a file extends, if any."""
+    """Returns the settings of the preset that a file extends, if any, and of those that it extends."""
     if base is None:
         return {}
     if base not in preset_names():
         suggestion = did_you_mean(str(base), preset_names())
         raise UsageError(f"{EXTENDS} in {path}: expected a preset, got {base!r}{suggestion}")
-    inherited = read_mapping(PRESETS / f"{base}.yaml")
-    if EXTENDS in inherited:
-        raise UsageError(
-            f"{EXTENDS} in {path}: preset '{base}' already extends '{inherited[EXTENDS]}'; "
-            "extend that instead"
-        )
-    return inherited
+    preset = PRESETS / f"{base}.yaml"
+    values = read_mapping(preset)
+    return {**_inherited(preset, values.pop(EXTENDS, None)), **values}
 
 
 def read_mapping(path: Path) -> dict[str, PlainData]:

@@ -104,6 +104,9 @@ PEER_NAMES = _by_name(
 # Names that Stable-Baselines3's SAC uses for another setting than its PPO.
 _IN_SAC = {"ent_coef": "initial_entropy_coef", "n_steps": "n_step"}
 
+# Counterparts whose value is a multiple of the one in Stable-Baselines3.
+_MULTIPLES = {"vf_coef": "twice", "target_kl": "1.5 times"}
+
 # Advice for settings of other libraries that do not exist here.
 _ADVICE = _by_name(
     {
@@ -119,7 +122,7 @@ _ADVICE = _by_name(
         "start the command in several terminals": "n_jobs",
         "training takes environment steps; see steps": "n_updates num_iterations num_updates",
         "see normalize_observ and normalize_reward": "normalize vec_normalize",
-        "weights always start orthogonal": "ortho_init",
+        "built-in networks always start orthogonal; see network": "ortho_init",
         "see layers, value_layers, activation and initial_log_std": "policy_kwargs",
         "progress is always shown": "progress_bar",
         "see agents visualize": "render render_env render_mode",
@@ -129,7 +132,7 @@ _ADVICE = _by_name(
         "a rollout has num_envs times rollout_length steps; see minibatch_size": (
             "train_batch_size train_batch_size_per_learner"
         ),
-        "there is no such exploration; with ppo, see noise_correlation": (
+        "there is no gSDE; PPO has noise_correlation": (
             "action_noise sde_sample_freq use_sde use_sde_at_warmup"
         ),
         "all keys or none are normalized; see normalize_observ": "norm_obs_keys",
@@ -203,7 +206,9 @@ def hint(name: str, known: Collection[str], spelling: Callable[[str], str]) -> s
     ours = PEER_NAMES.get(key, key)
     if key in PEER_NAMES and ours in known:
         other = f", or {spelling(_IN_SAC[key])} for SAC" if key in _IN_SAC else ""
-        return f"; did you mean {spelling(ours)}{other}?"
+        multiple = _MULTIPLES.get(key)
+        remark = f" It is {multiple} Stable-Baselines3's {key}" if multiple else ""
+        return f"; did you mean {spelling(ours)}{other}?{remark}"
     if key in _ADVICE:
         return f"; {_ADVICE[key]}"
     if ours in _TRAIN_ARGUMENTS and ours not in known and "env" in known:

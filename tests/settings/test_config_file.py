@@ -127,12 +127,10 @@ EXTENDS = "extends in FILE: expected a preset, got"
         ("env: !!python/object/apply:os.system ['true']",
          "can't read FILE line 1: could not determine a constructor"),
         ("env: a\x07", "can't read FILE: unacceptable character"),
-        # Only presets that extend none can be extended.
+        # Only presets can be extended.
         ("extends: mujocco", f"{EXTENDS} 'mujocco'; did you mean 'mujoco'?"),
         ("extends: configs/mujoco.yaml", f"{EXTENDS} 'configs/mujoco.yaml'"),
         ("extends: [mujoco, ant]", f"{EXTENDS} ['mujoco', 'ant']"),
-        ("extends: ant",
-         "extends in FILE: preset 'ant' already extends 'mujoco'; extend that instead"),
     ],
     ids=lambda value: value[:20],
 )  # fmt: skip
@@ -196,9 +194,11 @@ def test_saved_file_is_readable(tmp_path):
     assert os.listdir(tmp_path) == ["config.yaml"]
 
 
-def test_a_file_inherits_the_settings_of_the_preset_that_it_extends(write_file):
-    config = load_config(write_file("extends: pendulum_no_velocity\nseed: 3\n"))
-    base = load_config("pendulum_no_velocity")
+# The last two extend presets themselves.
+@pytest.mark.parametrize("preset", ["pendulum_no_velocity", "cheetah", "ant_long"])
+def test_a_file_inherits_the_settings_of_the_preset_that_it_extends(preset, write_file):
+    config = load_config(write_file(f"extends: {preset}\nseed: 3\n"))
+    base = load_config(preset)
     assert config == base.model_copy(update={"seed": 3})
     assert config.model_fields_set == base.model_fields_set | {"seed"}
 

@@ -19,7 +19,7 @@ def test_names_of_other_libraries_are_answered_with_settings():
     for name, meant in PEER_NAMES.items():
         assert name not in known and meant in known
         in_sac = f", or {peer_names._IN_SAC[name]} for SAC" if name in peer_names._IN_SAC else ""
-        assert hint(name, known, str) == f"; did you mean {meant}{in_sac}?"
+        assert hint(name, known, str).startswith(f"; did you mean {meant}{in_sac}?")
     assert hint("total-timesteps", KNOWN, "--{}".format) == "; did you mean --steps?"
 
 
@@ -30,6 +30,11 @@ def test_advice_names_settings_and_commands_that_exist():
             assert named in COMMANDS
         for names in re.findall(r"see (?!agents )([\w, ]+)", advice):
             assert set(re.split(", | and ", names)) <= set(KNOWN)
+
+
+def test_a_counterpart_with_another_scale_says_so():
+    answer = "; did you mean value_coef? It is twice Stable-Baselines3's vf_coef"
+    assert hint("vf_coef", KNOWN, str) == answer
 
 
 def test_a_name_that_is_not_among_the_known_is_no_answer():
