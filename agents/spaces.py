@@ -28,6 +28,9 @@ Bound: TypeAlias = "np.ndarray | np.integer | int"
 
 LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
+# Values of the setting `policy` that need finite bounds of actions.
+_BOUNDED_POLICIES = ("squashed_gaussian", "beta")
+
 
 def leaf_paths(space: Space) -> list[tuple[str | int, ...]]:
     """Returns where the leaves are: keys and indices, outermost first, in order of the leaves."""
@@ -109,7 +112,7 @@ def check_policy(space: Space, policy: str) -> None:
             "Leave policy out: Discrete, MultiDiscrete and MultiBinary have their own distributions."
         )
     unbounded = [box for box in boxes if not box.is_bounded()]
-    if policy in ("squashed_gaussian", "beta") and unbounded:
+    if policy in _BOUNDED_POLICIES and unbounded:
         raise UnsupportedSpaceError(
             f"policy '{policy}' needs finite bounds, got the action space {unbounded[0]}.\n"
             "Set policy to 'gaussian', or bound the actions with a wrapper (see env_wrappers)."

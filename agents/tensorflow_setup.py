@@ -49,8 +49,7 @@ def quiet_tensorflow(reports: bool = False) -> Iterator[None]:
       reports: Whether to print a line at once if TensorFlow is imported: for commands that have
         printed nothing before.
     """
-    # Only fatal errors: at each start, XLA and CUDA log errors that are none.
-    if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "0":
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0":
         yield
         return
     with contextlib.ExitStack() as stack:

@@ -30,7 +30,7 @@ def cases(quick: bool) -> list[Case]:
                 Contestant(name, f"{__name__}:{function}", {"env": env, "steps": steps}, threads=1)
                 for name, function in ((OURS, "ours"), ("SB3", "sb3"))
             ),
-            rounds=1 if quick else 5,
+            rounds=1 if quick else 10,
         )
         for env, steps in (_QUICK if quick else _STEPS).items()
     ]

@@ -95,7 +95,7 @@ def _check_distribution(place: str, parametric: ParametricDistribution, objectiv
     """Evaluates a user's distributions, two at a time, in a graph as training does.
 
     Raises:
-      UsageError: A method is missing, a result has another shape, or samples are no function of the noise.
+      UsageError: A method is missing, a result has another shape, or samples are not a function of the noise.
     """
     parameters = [
         tf.fill([one.size] if one.independent else [2, one.size], float(one.initial))

@@ -38,7 +38,7 @@ PEER_NAMES = _by_name(
         "eval_episodes": "evaluation_duration n_eval_episodes num_eval_episodes",
         "eval_interval": "eval_freq evaluation_interval",
         "gae_lambda": "lam lambda lambda_ lambda_value",
-        "initial_log_std": "init_std log_std_init",
+        "initial_log_std": "init_action_stddev init_std log_std_init",
         "gradient_steps": "train_steps_per_iteration",
         "kl_init_penalty": "initial_adaptive_kl_beta kl_coeff",
         "kl_stop": "kl_threshold target_kl",

@@ -1,9 +1,10 @@
-"""What every kind of distribution keeps, compared with SciPy where it has it."""
+"""What every kind of distribution satisfies, compared with SciPy where it has it."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from agents.deployment.export import ONNX_OPSET
 from agents.spaces import leaf_spaces
 from tests.distributions.cases import (
     every_case,
@@ -105,6 +106,23 @@ def test_tensorflow_lite_can_compute_modes(case):
 
 
 @every_case
+def test_onnx_can_compute_actions(case):
+    """It has fewer operations than TensorFlow."""
+    onnx, tf2onnx = pytest.importorskip("onnx"), pytest.importorskip("tf2onnx")
+    parametric = case.make()
+    mask = random_mask(parametric, [5], np.random.default_rng(0))
+
+    def act(*parameters):
+        mode = parametric.distribution(parameters, mask).mode()
+        return tf.nest.flatten(parametric.to_environment(mode))
+
+    signature = [tf.TensorSpec([5, parameter.size]) for parameter in parametric.parameters]
+    function = tf.function(act, input_signature=signature, autograph=False)
+    model, _ = tf2onnx.convert.from_function(function, signature, opset=ONNX_OPSET)
+    onnx.checker.check_model(model, full_check=True)
+
+
+@every_case
 def test_extreme_distributions_do_not_diverge_from_themselves(case):
     """Their densities are narrow, or highest at a bound, where quadrature is most wrong."""
     parametric, generator = case.make(), np.random.default_rng(0)
@@ -146,16 +164,16 @@ def test_equals_scipy(case, scale):
     reference, other_reference = reference_of(case, one), reference_of(case, two)
     expected = sample.numpy()
     expected = np.float64(expected) if expected.dtype.kind == "f" else expected
-    for ours, theirs in [
-        (distribution.log_prob(sample), reference.log_prob(expected)),
-        (distribution.entropy(), reference.entropy()),
-        (distribution.kl(other), reference.kl(other_reference)),
+    for name, ours, theirs in [
+        ("log_prob", distribution.log_prob(sample), reference.log_prob(expected)),
+        ("entropy", distribution.entropy(), reference.entropy()),
+        ("kl", distribution.kl(other), reference.kl(other_reference)),
     ]:
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5, err_msg=name)
     statistics = distribution.statistics()
     np.testing.assert_array_equal(statistics["mode"], distribution.mode())
     for name, theirs in reference.statistics().items():
-        np.testing.assert_allclose(statistics[name], theirs, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(statistics[name], theirs, rtol=1e-4, atol=1e-6, err_msg=name)
     log_probs = distribution.log_prob(distribution.mode()), distribution.log_prob(sample)
     assert "squashed" in case.policy or np.all(log_probs[0] >= log_probs[1] - 1e-5)
 
