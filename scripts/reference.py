@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import agents
 from agents.scripts.main import COMMANDS
-from agents.settings.config import Config
+from agents.settings.config import ALGORITHM_SETTINGS, Config
 from agents.settings.config_file import load_config, preset_names
 from agents.settings.parser import option_name
 from agents.types import PlainData
@@ -62,8 +62,17 @@ def settings_tables() -> str:
         default = json.dumps(setting.get("default"))
         values = _values(setting, schema.get("$defs", {}))
         anchor = f'<a id="{name}"></a>`{name}`'
-        lines.append(f"| {anchor} | {values} | `{default}` | {_description(setting)} |")
+        lines.append(
+            f"| {anchor} | {values} | `{default}` | {_description(setting)}{_readers(name)} |"
+        )
     return "\n".join(lines)
+
+
+def _readers(name: str) -> str:
+    """Names the algorithms that read a setting, unless all do."""
+    readers = [key for key, names in ALGORITHM_SETTINGS.items() if name in names]
+    everybody = not readers or len(readers) == len(ALGORITHM_SETTINGS)
+    return "" if everybody else f" Only {', '.join(readers).upper()}."
 
 
 def commands_tables() -> str:

@@ -124,7 +124,14 @@ class Policy:
         return {**inputs, **normalized}
 
     def update_normalizers(self, inputs: NetworkInputs, reducer: Reducer = SINGLE_LEARNER) -> None:
-        """Adds the vectors of inputs [N, O] of each learner to the normalizers' statistics."""
+        """Adds the vectors of inputs [N, O] of each learner to the normalizers' statistics.
+
+        Nothing else updates them; an algorithm does so once for each rollout.
+
+        Args:
+          inputs: Inputs as observed, from `self.inputs.convert`, not from `preprocess`.
+          reducer: Combines several learners.
+        """
         for name, normalizer in self._normalizers.items():
             if name in inputs:
                 normalizer.update(inputs[name], reducer)

@@ -213,7 +213,8 @@ def read_mapping(path: Path) -> dict[str, PlainData]:
             raise ValueError(f"it is larger than {MAX_BYTES:,} bytes")
         values = parse_yaml(data.decode("utf-8"))
     except OSError as error:
-        raise UsageError(f"can't read {path}: {error.strerror or error}") from None
+        hint = "; name the run's folder, latest is none" if path.parent.name == "latest" else ""
+        raise UsageError(f"can't read {path}: {error.strerror or error}{hint}") from None
     except MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
         problem = " ".join((error.problem or error.context or "not valid YAML").split())[:200]

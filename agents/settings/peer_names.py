@@ -163,6 +163,12 @@ _TRAIN_ARGUMENTS = ("logdir", "name", "track")
 # Counterparts of Python names of other libraries, in lower case.
 _ATTRIBUTES = _by_name(
     {
+        "see agents.PPO": "ppoagent ppoclipagent",
+        "see agents.SAC": "sacagent",
+        "see agents.export_policy": "policysaver",
+        "see agents.train, or agents.simulate in a loop of your own": (
+            "driver dynamicepisodedriver dynamicstepdriver"
+        ),
         "see agents.PPO, and the setting action_mask": "maskableppo",
         "see agents.PPO, and the setting recurrent": "recurrentppo",
         "see agents.SAC, and the settings num_quantiles and dropped_quantiles": "tqc",
@@ -175,7 +181,8 @@ _ATTRIBUTES = _by_name(
         "see the setting network": "basefeaturesextractor",
         "wrap the environment; see the setting env_wrappers": "vecframestack",
         "see agents.make_batch_env": (
-            "asyncvectorenv dummyvecenv make_env make_vec make_vec_env subprocvecenv syncvectorenv"
+            "asyncvectorenv dummyvecenv make_env make_vec make_vec_env parallelpyenvironment "
+            "subprocvecenv syncvectorenv tfpyenvironment"
         ),
         "see agents.train, which yields the score of each evaluation": (
             "basecallback callbacks evalcallback stoptrainingonrewardthreshold"

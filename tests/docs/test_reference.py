@@ -24,6 +24,9 @@ def test_tables_have_every_setting_and_every_preset():
     assert rows["discount"] == "number from 0 to 1"
     assert rows["layers"] == "list: integer from 1 to 65,536"
     assert rows["reduce_every"] == "`minibatch`, `epoch`"
+    assert re.search(r"`epochs` .* Only PPO\. \|$", settings, re.MULTILINE)
+    assert re.search(r"`target_rate` .* Only SAC\. \|$", settings, re.MULTILINE)
+    assert not re.search(r"`discount` .* Only", settings)
     assert re.findall(r"^\| `(\w+)` \|", presets, re.MULTILINE) == preset_names()
 
 

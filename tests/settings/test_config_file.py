@@ -167,6 +167,9 @@ def test_nested_settings_are_refused_unless_they_can_be_read_back(nest, tmp_path
 def test_files_that_cannot_be_read(tmp_path, refused):
     missing = tmp_path / "none.yaml"
     assert refused(missing) == [f"can't read {missing}: No such file or directory"]
+    assert refused(tmp_path / "latest" / "config.yaml")[0].endswith(
+        "name the run's folder, latest is none"
+    )
     assert refused(tmp_path) == [f"can't read {tmp_path}: Is a directory"]
     (tmp_path / "image.yaml").write_bytes(b"\x89PNG\xff")
     assert "can't decode" in refused(tmp_path / "image.yaml")[0]
