@@ -71,8 +71,8 @@ LOSSES = """\
 Cases in which a peer is faster, smaller or scores more; `busy`: beside a program that takes a core.
 """
 REPEAT = """\
-After `pip install -e '.[bench]'`, `python scripts/benchmark.py --suite=stepping --quick` measures stepping, with nothing
-else running. [CONTRIBUTING.md](CONTRIBUTING.md) has all commands.
+After `pip install -e '.[bench]'`, `python scripts/benchmark.py --suite=stepping --quick` measures stepping, with
+nothing else running. [CONTRIBUTING.md](CONTRIBUTING.md) has all commands.
 """
 
 _TRAINED = {

@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -21,7 +21,7 @@ from agents.environments.inspection import (
     inspect_env,
 )
 from agents.environments.registration import make_env
-from agents.errors import EnvironmentFailure, UsageError, first_line
+from agents.errors import EnvironmentFailure, first_line
 from agents.graph.backend import EnvBackend, make_backend
 from agents.own_copy import own_copy
 from agents.settings.config import Config
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   agents check my_module:MyEnv-v0
-  agents check Pendulum-v1 --random-steps=10000
-  agents check my_module:make_env --env-wrappers=agents.tools.wrappers:RangeNormalize
   agents check my_module:MyTensorEnv-v0 --env-backend=tf
 
 Guide: docs/guides/environments.md"""
@@ -49,8 +47,7 @@ Guide: docs/guides/environments.md"""
 REPORT_SECONDS = 10.0
 # The settings of an experiment that an environment depends on.
 _SETTINGS = (
-    "env_backend", "env_kwargs", "reset_options", "max_episode_steps", "action_repeat", "env_wrappers", "action_mask",
-    "seed",
+    "env_kwargs", "reset_options", "max_episode_steps", "action_repeat", "env_wrappers", "action_mask", "seed",
 )  # fmt: skip
 _fields: Any = {
     name: (Config.model_fields[name].annotation, Config.model_fields[name]) for name in _SETTINGS
@@ -60,9 +57,7 @@ _fields: Any = {
 class CheckOptions(BaseModel):
     """Checks an environment with random steps, and reports what to change before training.
 
-    It runs Gymnasium's checker, and checks seeds, time limit, and the scales of observations,
-    rewards and actions. Then a worker process makes and resets the environment. With
-    --env-backend=tf, XLA compiles the environment, as in training.
+    It runs Gymnasium's checker. Then a worker process makes and resets the environment.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -73,6 +68,9 @@ class CheckOptions(BaseModel):
         min_length=1,
         max_length=1,
         description="Gymnasium id, my_module:MyEnv-v0, or my_module:make_env.",
+    )
+    env_backend: Literal["process", "hybrid", "inline", "tf"] = Field(
+        "process", description="Where it runs in training."
     )
     random_steps: int = Field(2000, ge=1, le=10**6, description="Number of random steps to take.")
 
@@ -87,12 +85,7 @@ def main(arguments: list[str]) -> None:
         examples=EXAMPLES,
     )
     [env] = options.environment
-    config = load_config("default", **{**settings, "env": env})
-    if config.env_backend == "envpool":
-        raise UsageError(
-            "env_backend: agents check takes no environments of EnvPool\n"
-            "expected process, hybrid, inline or tf"
-        )
+    config = load_config("default", **{**settings, "env": env, "env_backend": options.env_backend})
     with stop_signals.handling("the check stops"), stop_signals.interruptible():
         backend = make_backend(config)
         spec = backend.check()

@@ -231,7 +231,7 @@ for kind in (Count, NotANumber, WrongShape, NotCompiled):
         (["NotCompiled-v0"], 2, "unsupported operations"),
         (["Count-v0", "--env-wrappers=agents.tools.wrappers:RangeNormalize"], 2, "no wrappers"),
         (["Count-v0", "--env-backend=process"], 2, "it needs --env-backend=tf"),
-        (["Count-v0", "--env-backend=envpool"], 2, "no environments of EnvPool"),
+        (["Count-v0", "--env-backend=envpool"], 2, "expected one of process, hybrid, inline, tf"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
