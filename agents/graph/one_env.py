@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from agents.graph.in_graph_env import InGraphEnv
 from agents.spaces import element, flatten, leaf_spaces, pack
-from agents.types import NestedArray, NestedTensor, Space
+from agents.types import NestedArray, NestedTensor
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -33,7 +33,6 @@ class OneEnv(gymnasium.Env[Any, Any]):
         self.observation_space, self.action_space = envs.observation_space, envs.action_space
         self._reset = tf.function(envs.reset, jit_compile=True, autograph=False)
         self._step = tf.function(envs.simulate, jit_compile=True, autograph=False)
-        self._every = tf.ones([1], tf.bool)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -41,7 +40,7 @@ class OneEnv(gymnasium.Env[Any, Any]):
         """Resets the environment; see Gymnasium."""
         super().reset(seed=seed)
         seeds = tf.constant([-1 if seed is None else seed], tf.int64)
-        return self._element(self._reset(self._every, seeds)), {}
+        return self._element(self._reset(seed=seeds)), {}
 
     def step(self, action: NestedArray) -> tuple[NestedArray, float, bool, bool, dict[str, Any]]:
         """Steps the environment; after an episode it must be reset, see Gymnasium."""
@@ -56,5 +55,5 @@ class OneEnv(gymnasium.Env[Any, Any]):
         return self._element(observ), float(step.reward[0]), terminated, truncated, {}
 
     def _element(self, observ: NestedTensor) -> NestedArray:
-        space: Space = self.observation_space
-        return element(space, [leaf.numpy() for leaf in flatten(space, observ)], 0)
+        leaves = [leaf.numpy() for leaf in flatten(self.observation_space, observ)]
+        return element(self.observation_space, leaves, 0)
