@@ -5,6 +5,7 @@ import signal
 import pytest
 
 from agents import compilation_cache
+from agents.graph import tensor_registration
 from agents.training import training_recorder
 
 # Processes started in the background of a shell ignore these, and so would all that tests start.
@@ -48,6 +49,12 @@ def _draw_nothing():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(training_recorder, "may_draw", lambda config, envs: False)
         yield
+
+
+@pytest.fixture
+def tensor_registry(monkeypatch):
+    """Removes the environments in TensorFlow that a test registers."""
+    monkeypatch.setattr(tensor_registration, "_specs", dict(tensor_registration._specs))
 
 
 @pytest.fixture(scope="module")

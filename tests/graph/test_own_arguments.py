@@ -197,7 +197,8 @@ def test_wrappers_hand_on_copies():
 def test_an_inspection_changes_no_arguments():
     config = load_config("default", env=Taking, env_kwargs=KWARGS, reset_options=OPTIONS)
     before = config_text(config)
-    inspection = inspect(config, make_backend(config).check(), 30)
+    backend = make_backend(config)
+    inspection = inspect(config, backend, backend.check(), 30)
     assert [scale.largest.tolist() for scale in inspection.steps.scales] == [[5, 1, 3, 2]]
     assert not any("same seed" in finding.problem for finding in inspection.findings)
     assert config_text(config) == before

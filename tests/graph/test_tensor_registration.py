@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from agents import tensor_envs
 from agents.errors import UsageError
-from agents.graph import tensor_registration as registration
 from agents.graph.backend import make_backend
 from agents.graph.in_graph_env import InGraphEnv
 from agents.scripts.train import train
@@ -45,13 +44,7 @@ MY_MODULE = """
 
 
 @pytest.fixture
-def registry(monkeypatch):
-    """Removes environments that a test registers."""
-    monkeypatch.setattr(registration, "_specs", dict(registration._specs))
-
-
-@pytest.fixture
-def module(tmp_path, monkeypatch, registry):
+def module(tmp_path, monkeypatch, tensor_registry):
     """Name of a module that registers environments."""
     (tmp_path / "resting.py").write_text(textwrap.dedent(MY_MODULE.format(name="resting")))
     monkeypatch.syspath_prepend(tmp_path)
@@ -142,7 +135,7 @@ def test_malformed_ids_are_rejected():
         tensor_envs.register("No spaces, please", "module:Class")
 
 
-def test_the_example_of_the_guide_learns(tmp_path, monkeypatch, registry):
+def test_the_example_of_the_guide_learns(tmp_path, monkeypatch, tensor_registry):
     example = re.search(
         r'```python title="my_tensor_envs.py"\n(.*?)```', GUIDE.read_text(), re.DOTALL
     )[1]

@@ -235,7 +235,9 @@ for kind in (Count, NotANumber, WrongShape, NotCompiled):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_environments_in_tensorflow(arguments, code, message, tmp_path, monkeypatch, capsys):
+def test_environments_in_tensorflow(
+    arguments, code, message, tmp_path, monkeypatch, tensor_registry, capsys
+):
     (tmp_path / "my_tensor_envs.py").write_text(TENSOR_MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     env, *settings = arguments
