@@ -228,8 +228,8 @@ def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
     if step := _first_difference(first, second):
         problem = f"two environments that are reset with the same seed differ {step}"
         advice = (
-            "draw random numbers from self.np_random only, after super().reset(seed=seed); otherwise "
-            "no run can be repeated"
+            "draw random numbers from self.np_random only, after super().reset(seed=seed), and those of a "
+            "TensorEnv from `uniform`; otherwise no run can be repeated"
         )
     elif step := _first_difference(first, again):
         problem = (
@@ -237,7 +237,8 @@ def _check_seeds(env: Env, make: EnvConstructor, seed: int) -> list[Finding]:
         )
         advice = (
             "initialize everything in reset, or make the environment by a function that returns "
-            "agents.tools.wrappers.RebuildOnSeed(MyEnv); otherwise resumed runs are not exact"
+            "agents.tools.wrappers.RebuildOnSeed(MyEnv); keep everything that a TensorEnv changes in its "
+            "state; otherwise resumed runs are not exact"
         )
     else:
         return []

@@ -105,7 +105,11 @@ class InGraphEnv(abc.ABC):
 
     @abc.abstractmethod
     def step(self, action: NestedTensor) -> NestedTensor:
-        """Steps the environments; returns the results in the backend's packed format."""
+        """Steps the environments without assigning the variables, unlike `simulate`.
+
+        Returns:
+          The results in the backend's packed format.
+        """
 
     def unpack(self, packed: NestedTensor) -> Step:
         """Unpacks results of one step or of many: [..., *as in `packed_spec`] to [..., B, ...]."""

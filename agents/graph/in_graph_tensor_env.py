@@ -77,7 +77,7 @@ class InGraphTensorEnv(InGraphEnv):
         self._assign(self.observ, self._observe(state))
 
     def step(self, action: NestedTensor) -> Step:
-        """Steps the environments; the results need no unpacking.
+        """Steps the environments without assigning the variables; the results need no unpacking.
 
         Args:
           action: Structure of tensors [B, ...] of the action space's dtypes.

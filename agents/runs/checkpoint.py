@@ -135,11 +135,17 @@ class Checkpoints:
                     "is not exactly as if it had not been stopped",
                     stacklevel=2,
                 )
-        elif required or find_files(self._folder):
+        elif find_files(self._folder):
             refill = ", or resume with --replay-checkpoints=false" if self._replay else ""
             raise UsageError(
                 f"no checkpoint in {self._folder} is intact; training would start over\n"
                 f"start a new run instead, without --timestamp{refill}"
+            )
+        elif required:
+            raise UsageError(
+                f"{self._folder} has no checkpoint, although the run has trained beyond its first: "
+                "they could not be saved, or were deleted\n"
+                "start a new run instead, without --timestamp"
             )
         return bool(found)
 

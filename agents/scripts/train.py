@@ -514,7 +514,7 @@ def resume_hints(run: RunDirectory, *options: str) -> list[str]:
         checkpoint = run.checkpoint("last")
     except UsageError:
         run.discard()
-        return ["The run has no checkpoint to resume from."]
+        return ["The run has no checkpoint to resume from: start a new one."]
     step = int(re.findall("[0-9]+", checkpoint.name)[0])
     where = f"--logdir={shlex.quote(str(run.path.parent))} --timestamp={run.timestamp}"
     others = [*(["--track=wandb"] if is_tracked(run) else []), *options]

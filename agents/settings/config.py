@@ -489,7 +489,8 @@ class Config(BaseModel):
         gt=0,
         le=1000,
         description="Gradient steps per environment step. More gradient steps learn from fewer "
-        "environment steps, and take longer. Each rollout has a whole number of them.",
+        "environment steps, and take longer. The number in each rollout is "
+        "rounded to a whole one.",
     )
     learning_starts: Interval = Field(
         10_000,

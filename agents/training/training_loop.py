@@ -288,7 +288,7 @@ class FinalCheckpoint:
         if error is None and step != self.saved_step:
             raise CheckpointError(
                 f"the checkpoint of the last step, {step:,}, could not be saved\n"
-                "make room on the disk and resume the run"
+                "make room on the disk before you go on"
             )
         if isinstance(error, KeyboardInterrupt):
             stop_signals.take()

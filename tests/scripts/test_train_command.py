@@ -171,7 +171,7 @@ def test_a_failing_environment_is_reported_with_how_to_go_on(tmp_path, capsys):
     assert "ZeroDivisionError: the motor is hot (environment 0, process" in printed
     assert "in step" in printed and "raise self.fault" in printed  # The worker's traceback.
     assert "To restart environments that fail: --env-restarts='{\"limit\": 10}'\n" in printed
-    assert printed.endswith("The run has no checkpoint to resume from.\n")
+    assert printed.endswith("The run has no checkpoint to resume from: start a new one.\n")
     assert len(printed.splitlines()) <= 12
     whole = (path / "error.txt").read_text()
     assert "Traceback of the environment:" in whole and "training_loop" in whole

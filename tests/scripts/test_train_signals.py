@@ -135,7 +135,10 @@ def test_a_signal_while_tensorflow_starts_leaves_nothing_behind(tmp_path):
     process = start(tmp_path, [*SMALL, *env], "Training in")
     lines, seconds, _ = stop(process, signal.SIGTERM)
     assert process.returncode == 143 and seconds < 120
-    assert lines[-1] == "The run has no checkpoint to resume from." and len(lines) <= 3
+    assert (
+        lines[-1] == "The run has no checkpoint to resume from: start a new one."
+        and len(lines) <= 3
+    )
     assert not (tmp_path / "logs").exists()
 
 
