@@ -151,7 +151,7 @@ def test_a_run_does_not_start_over_without_its_checkpoints(whole, tmp_path):
     run = RunDirectory(tmp_path / "run")
     shutil.rmtree(run.checkpoints)
     before = run.metrics_file.read_bytes()
-    with pytest.raises(UsageError, match="start over"):
+    with pytest.raises(UsageError, match="could not be saved, or were deleted"):
         list(start(run, on_start=pytest.fail))
     assert run.metrics_file.read_bytes() == before and not run.checkpoints.exists()
 
