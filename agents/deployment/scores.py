@@ -38,7 +38,7 @@ def in_words(report: dict[str, PlainData]) -> str:
     logged, number = report["logged"], report["logged_episodes"]
     evaluated = score_text(logged["return_mean"], logged["return_std"]) if logged else ""
     if not logged:
-        verdict = "not compared: the run has no evaluation of these episodes at this step"
+        verdict = "new episodes: the run has no evaluation of them at this step"
     elif number != len(report["episodes"]):
         verdict = f"the run's evaluation of {number} episodes at this step gave {evaluated}"
     elif all(report[name] == value for name, value in logged.items()):

@@ -62,7 +62,7 @@ def test_the_outcome_of_a_training(scores, returns, best, expected, tmp_path):
 @pytest.mark.parametrize(
     ("logged", "num_logged", "verdict"),
     [
-        (None, 2, "not compared: the run has no evaluation of these episodes at this step"),
+        (None, 2, "new episodes: the run has no evaluation of them at this step"),
         ({"return_mean": 50.0, "return_std": 2.0}, 2, "equal to the run's evaluation at this step"),
         ({"return_mean": 51.0, "return_std": 2.0}, 2, "the run's evaluation at this step gave 51.0 +- 2.0"),
         (

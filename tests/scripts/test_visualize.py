@@ -222,9 +222,7 @@ def test_scores_without_videos(run, tmp_path):
 def test_episodes_of_another_seed(run, tmp_path):
     one, other, again = (visualize(run, tmp_path, videos=False, seed=seed) for seed in (0, 1, 1))
     assert one["logged"] == logged(run, 3000) and other["logged"] is None
-    assert "not compared: the run has no evaluation of these episodes at this step" in in_words(
-        other
-    )
+    assert "new episodes: the run has no evaluation of them at this step" in in_words(other)
     more = visualize(run, tmp_path, videos=False, episodes=4)
     assert more["logged"] is None  # The run has evaluated three of them.
     assert other == again and other["return_mean"] != one["return_mean"]
