@@ -48,6 +48,7 @@ Words, each with one meaning:
   KL             Kullback-Leibler divergence between two policies: how far an update moved
   nat            unit of entropies and divergences, which have natural logarithms
   GAE            generalized advantage estimation: averages advantages over many steps, see `gae_lambda`
+  probability ratio  probability of a sample under the trained policy / under the policy that acted
   clip fraction  share of the probability ratios that are outside of PPO's clipping range
   explained variance  share of the value targets' variance that the value function predicts
   normalizer     running means and standard deviations that observations or rewards are scaled by
@@ -61,6 +62,7 @@ Words, each with one meaning:
   iteration      one rollout and the update that learns from it: one graph call
   update         epochs of minibatches, from a rollout to new weights
   epoch          one pass over a rollout
+  minibatch      part of a shuffled rollout, which one gradient step learns from
   host           environments of a batch in a worker process, or in this process
   worker         a process that steps environments
   learner        a process that trains; one of several, the first of which is the chief

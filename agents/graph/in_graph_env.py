@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from agents.errors import UsageError
 from agents.graph.step import Step
 from agents.spaces import leaf_spaces, pack
 from agents.types import NestedTensor, NestedVariable, Space
@@ -96,10 +97,28 @@ class InGraphEnv(abc.ABC):
 
         Returns:
           The results of the step, shaped like the variables.
+
+        Raises:
+          UsageError: The actions have another structure, type or shape than the action space.
         """
+        self.check_actions(action, "simulate")
         result = self.unpack(self.step(action))  # [B, ...]
         self.keep(action, result)
         return result
+
+    def check_actions(self, action: NestedTensor, source: str) -> None:
+        """Raises a UsageError unless actions have the structure, types and shapes of the variables.
+
+        Args:
+          action: Structure of tensors.
+          source: Function that takes or returns the actions, for the message.
+        """
+        got, expected = (
+            tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name}{leaf.shape}", leaves)
+            for leaves in (tf.nest.map_structure(tf.convert_to_tensor, action), self.action)
+        )
+        if got != expected:
+            raise UsageError(f"{source}: expected actions {expected}, got {got}")
 
     # The parts of `simulate`, for loops that assign the variables once after many steps.
 

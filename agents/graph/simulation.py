@@ -6,7 +6,6 @@ from typing import cast
 
 import tensorflow as tf
 
-from agents.errors import UsageError
 from agents.graph.algorithm import Actor, can_act_in_turns
 from agents.graph.in_graph_batch_env import InGraphBatchEnv
 from agents.graph.in_graph_env import InGraphEnv
@@ -97,7 +96,7 @@ def _loop(
     def one_step(
         step: tf.Tensor, observ: NestedTensor, _: NestedTensor, arrays: NestedTensor
     ) -> tuple[tf.Tensor, NestedTensor, NestedTensor, NestedTensor]:
-        action = _perform(actor, observ, deterministic, last_action)  # [B, ...]
+        action = _perform(batch_env, actor, observ, deterministic)  # [B, ...]
         packed = batch_env.step(action)
         result = batch_env.unpack(packed)  # [B, ...]
         actor.experience(step, result._replace(observ=observ, action=action))
@@ -147,7 +146,7 @@ def _loop_of_turns(
     ) -> tuple[tf.Tensor, tf.Tensor, NestedTensor, NestedTensor]:
         turn = Turn(tf.minimum(step, steps - 1), mask)
         actor.begin_turn(turn)
-        performed = _perform(actor, observ, deterministic, last_action)
+        performed = _perform(batch_env, actor, observ, deterministic)
         action = turn.select(performed, action)  # [B, ...]
         packed, next_step = envs.turn(steps, step, action)
         result = envs.unpack(packed)  # [B, ...]
@@ -167,18 +166,11 @@ def _loop_of_turns(
 
 
 def _perform(
-    actor: Actor, observ: NestedTensor, deterministic: bool, last_action: NestedTensor
+    batch_env: InGraphEnv, actor: Actor, observ: NestedTensor, deterministic: bool
 ) -> NestedTensor:
-    """Returns an actor's actions [B, ...], which must be like the last ones."""
+    """Returns an actor's actions [B, ...] of the action space's types."""
     action = actor.perform(observ, deterministic)
-    got, expected = (
-        tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name}{leaf.shape}", leaves)
-        for leaves in (tf.nest.map_structure(tf.convert_to_tensor, action), last_action)
-    )
-    if got != expected:
-        raise UsageError(
-            f"{type(actor).__name__}.perform returned actions {got}, expected {expected}"
-        )
+    batch_env.check_actions(action, f"{type(actor).__name__}.perform")
     return action
 
 

@@ -56,9 +56,9 @@ def load_config(name: str | os.PathLike[str] = "default", **overrides: PlainData
     Args:
       name: Name of a preset (see `preset_names`), or path of a YAML file, recognized by its suffix
         or a separator. The file may name a preset that it `extends`.
-      **overrides: Settings that replace those of the file; strings are read as on the command
-        line. A dictionary replaces the file's dictionary as a whole. `env` may be a function that
-        makes an environment, see `EnvFunction`.
+      **overrides: Settings that replace those of the file; numbers may be strings. A dictionary
+        replaces the file's dictionary as a whole. `env` may be a function that makes an
+        environment, see `EnvFunction`.
 
     Returns:
       The experiment; other settings have their defaults. A warning names those that were given

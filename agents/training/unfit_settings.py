@@ -1,7 +1,8 @@
-"""Warnings about settings that do not fit the spaces of the environment."""
+"""Warnings about settings that do not fit the spaces of the environment, or are rounded."""
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import numpy as np
@@ -21,12 +22,27 @@ _LEAST_SIDE = 36
 
 
 def warn_of_unfit_settings(config: Config, observation_space: Space, action_space: Space) -> None:
-    """Warns about settings without effect on these actions, and images that lose their shape.
+    """Warns about settings that are rounded or without effect, and images that lose their shape.
 
-    Algorithms of users may read settings as they like: nothing is said about them.
+    Algorithms of users may read settings as they like: only `steps` is the same for all.
     """
+    iteration = config.num_envs * config.rollout_length
+    steps = math.ceil(config.steps / iteration) * iteration
+    if steps > 1.1 * config.steps:
+        warnings.warn(
+            f"steps: {config.steps:,} become {steps:,}, whole rollouts of {iteration:,} "
+            f"({config.num_envs} num_envs x {config.rollout_length} rollout_length)",
+            stacklevel=2,
+        )
     if config.algorithm not in ALGORITHM_SETTINGS:
         return
+    gradient_steps = round(config.gradient_steps * iteration) / iteration
+    if config.algorithm != "ppo" and abs(gradient_steps / config.gradient_steps - 1) > 0.1:
+        warnings.warn(
+            f"gradient_steps: {config.gradient_steps:g} becomes {gradient_steps:g}, a whole number "
+            f"per rollout of {iteration:,} steps; a larger rollout_length is closer to it",
+            stacklevel=2,
+        )
     boxes = [leaf for leaf in leaf_spaces(action_space) if isinstance(leaf, spaces.Box)]
     fields = Config.model_fields
     chosen = [

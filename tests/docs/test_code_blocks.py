@@ -104,15 +104,15 @@ class Page:
         if words[0] == "cd":
             os.chdir(ROOT / words[1])
             sys.path.insert(0, os.getcwd())
-        elif words[0] == "python" and words[1] in self._files():
-            self._serve(words[1:])
+        elif words[0] == "python" and (program := self._program(words[1])).is_file():
+            self._serve([program, *words[2:]])
         elif command:
             commands.parse(command)
             if MISSING not in line:
                 commands.run(command, self.modules, self.trains)
 
-    def _files(self):
-        return {path.name for path in self.folder.iterdir()}
+    def _program(self, path):
+        return (ROOT if path.startswith("examples/") else self.folder) / path
 
     def _serve(self, arguments):
         """Starts a program in which importing the library raises an error."""

@@ -11,6 +11,7 @@ VECTOR = spaces.Box(-1, 1, (3,), np.float32)
 IMAGE = spaces.Box(0, 255, (64, 48, 3), np.uint8)
 GRID = spaces.Box(0, 255, (7, 7, 3), np.uint8)
 CHOICE = spaces.Discrete(3)
+SAC = {"algorithm": "sac", "policy": "squashed_gaussian", "num_envs": 8}
 FORCE = spaces.Box(-np.array([1, np.inf]), np.array([1, np.inf]), (2,), np.float64)
 
 
@@ -31,6 +32,14 @@ FORCE = spaces.Box(-np.array([1, np.inf]), np.array([1, np.inf]), (2,), np.float
         ({}, GRID, CHOICE, []),
         ({"network": "nature"}, IMAGE, CHOICE, []),
         ({"network": "impala"}, IMAGE, CHOICE, []),
+        ({"steps": 5_000}, VECTOR, CHOICE, ["5,000 become 6,144, whole rollouts of 2,048 .8 num_"]),
+        ({"steps": 2_000}, VECTOR, CHOICE, []),
+        ({"algorithm": "reinforce:Reinforce", "steps": 1}, VECTOR, CHOICE, ["1 become 2,048"]),
+        (
+            {**SAC, "rollout_length": 1, "gradient_steps": 0.3},
+            *(VECTOR, VECTOR, ["0.3 becomes 0.25, a whole number per rollout of 8 steps"]),
+        ),
+        ({**SAC, "rollout_length": 8, "gradient_steps": 0.3}, VECTOR, VECTOR, []),
     ],
 )
 def test_settings_that_do_not_fit_spaces_issue_a_warning(
