@@ -23,6 +23,15 @@ def as_array(values: list[Any], dtype: str) -> np.ndarray:
     return array
 
 
+def check_mask(mask: np.ndarray) -> None:
+    """Raises ValueError unless masks [N, actions] allow an action, in each part of MultiDiscrete."""
+    space = description["action_space"]
+    sizes = np.ravel(space["nvec"] if "nvec" in space else space["n"])
+    parts = np.split(mask == 1, np.cumsum(sizes)[:-1], axis=-1)
+    if not (np.isin(mask, (0, 1)).all() and all(part.any(-1).all() for part in parts)):
+        raise ValueError("expected masks of 0 and 1 with a valid action")
+
+
 class Handler(BaseHTTPRequestHandler):
     """Answers observations [N, ...] by name with actions [N, ...] by name."""
 
@@ -36,12 +45,8 @@ class Handler(BaseHTTPRequestHandler):
             }
             if len({len(values) for values in batch.values()}) > 1:
                 raise ValueError("expected as many observations of each input")
-            for name, mask in batch.items():  # Of Discrete actions.
-                valid = mask == 1
-                if name.endswith("action_mask") and not (
-                    (valid | (mask == 0)).all() and valid.any(-1).all()
-                ):
-                    raise ValueError("expected masks of 0 and 1 with a valid action")
+            if "observ_action_mask" in batch:
+                check_mask(batch["observ_action_mask"])
             names = [entry["name"] for entry in description["outputs"]]
             actions = session.run(names, batch)
             self.reply(200, {name: a.tolist() for name, a in zip(names, actions, strict=True)})

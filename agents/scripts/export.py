@@ -37,7 +37,9 @@ class ExportOptions(BaseModel):
         "savedmodel", description="Format: TensorFlow's SavedModel, TensorFlow Lite, or ONNX."
     )
     checkpoint: str = Field(
-        "last", min_length=1, description="Checkpoint to load: best, last, averaged, or a step."
+        "last",
+        min_length=1,
+        description="Checkpoint to load: last (the default), best, averaged, or a step.",
     )
 
 

@@ -165,9 +165,10 @@ def test_other_actions_than_those_of_the_space_are_named(act, got):
         with pytest.raises(UsageError) as caught:
             tf.function(lambda: simulate(envs, actor, 4), autograph=False)()
         assert f"Recorder.perform: expected actions int64(2,), got {got}" in str(caught.value)
-        with pytest.raises(UsageError, match="simulate: expected actions .*, got") as caught:
-            envs.simulate(act(None))
-        assert str(caught.value).endswith(got)
+        for simulate_once in (envs.simulate, tf.function(envs.simulate)):
+            with pytest.raises(UsageError, match="simulate: expected actions .*, got") as caught:
+                simulate_once(act(None))
+            assert str(caught.value).endswith(got)
         np.testing.assert_array_equal(envs.reward, [0, 0])  # No environment was stepped.
 
 
