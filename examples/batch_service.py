@@ -26,6 +26,8 @@ def as_array(values: list[Any], dtype: str) -> np.ndarray:
 def check_mask(mask: np.ndarray) -> None:
     """Raises ValueError unless masks [N, actions] allow an action, in each part of MultiDiscrete."""
     space = description["action_space"]
+    if space["type"] not in ("Discrete", "MultiDiscrete"):
+        return  # A part of the observation that only has this name.
     sizes = np.ravel(space["nvec"] if "nvec" in space else space["n"])
     parts = np.split(mask == 1, np.cumsum(sizes)[:-1], axis=-1)
     if not (np.isin(mask, (0, 1)).all() and all(part.any(-1).all() for part in parts)):

@@ -102,24 +102,39 @@ class InGraphEnv(abc.ABC):
         Raises:
           UsageError: The actions have another structure, type or shape than the action space.
         """
-        self.check_actions(action, "simulate")
+        action = self.fit_actions(action, "simulate")
         result = self.unpack(self.step(action))  # [B, ...]
         self.keep(action, result)
         return result
 
-    def check_actions(self, action: NestedTensor, source: str) -> None:
-        """Raises a UsageError unless actions have the structure, types and shapes of the variables.
+    def fit_actions(self, action: NestedTensor, source: str) -> NestedTensor:
+        """Returns actions as tensors with the static shapes of the variables.
 
         Args:
-          action: Structure of tensors.
+          action: Structure of tensors, some of whose dimensions may be unknown.
           source: Function that takes or returns the actions, for the message.
+
+        Raises:
+          UsageError: They have another structure, type or shape than the action space.
         """
-        got, expected = (
-            tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name}{leaf.shape}", leaves)
-            for leaves in (tf.nest.map_structure(tf.convert_to_tensor, action), self.action)
-        )
-        if got != expected:
-            raise UsageError(f"{source}: expected actions {expected}, got {got}")
+        tensors = tf.nest.map_structure(tf.convert_to_tensor, action)
+
+        def fit(tensor: tf.Tensor, variable: tf.Variable) -> tf.Tensor:
+            if tensor.dtype != variable.dtype or not variable.shape.is_compatible_with(
+                tensor.shape
+            ):
+                raise ValueError
+            known = tensor.shape.is_fully_defined()
+            return tensor if known else tf.ensure_shape(tensor, variable.shape)
+
+        try:
+            return tf.nest.map_structure(fit, tensors, self.action)
+        except (TypeError, ValueError):
+            expected, got = (
+                tf.nest.map_structure(lambda leaf: f"{leaf.dtype.name}{leaf.shape}", leaves)
+                for leaves in (self.action, tensors)
+            )
+            raise UsageError(f"{source}: expected actions {expected}, got {got}") from None
 
     # The parts of `simulate`, for loops that assign the variables once after many steps.
 

@@ -170,8 +170,7 @@ def _perform(
 ) -> NestedTensor:
     """Returns an actor's actions [B, ...] of the action space's types."""
     action = actor.perform(observ, deterministic)
-    batch_env.check_actions(action, f"{type(actor).__name__}.perform")
-    return action
+    return batch_env.fit_actions(action, f"{type(actor).__name__}.perform")
 
 
 # A loop of small operations: compiled it takes no time beside the environments' steps.

@@ -40,7 +40,7 @@ def warn_of_unfit_settings(config: Config, observation_space: Space, action_spac
     if config.algorithm != "ppo" and abs(gradient_steps / config.gradient_steps - 1) > 0.1:
         warnings.warn(
             f"gradient_steps: {config.gradient_steps:g} becomes {gradient_steps:g}, a whole number "
-            f"per rollout of {iteration:,} steps; a larger rollout_length is closer to it",
+            f"per rollout of {iteration:,} steps; a larger rollout_length may be closer",
             stacklevel=2,
         )
     boxes = [leaf for leaf in leaf_spaces(action_space) if isinstance(leaf, spaces.Box)]

@@ -172,6 +172,19 @@ def test_other_actions_than_those_of_the_space_are_named(act, got):
         np.testing.assert_array_equal(envs.reward, [0, 0])  # No environment was stepped.
 
 
+def test_actions_may_have_unknown_dimensions():
+    """As those of a Keras model, or of a SavedModel, for batches of any size."""
+    signature = [tf.TensorSpec([None], tf.int64)]
+    act = tf.function(tf.zeros_like, input_signature=signature)
+    with in_graph([Counter] * 2) as envs:
+        observ = envs.reset()
+        step = tf.function(envs.simulate, input_signature=signature)
+        assert step(act(observ["number"])).reward.shape == [2]
+        actor = Recorder(envs, 4, lambda observ, deterministic: act(observ["number"]))
+        rollout = tf.function(lambda: simulate(envs, actor, 4), autograph=False)()
+        assert rollout.reward.shape == [4, 2]
+
+
 class RewardRecorder(MockAlgorithm):
     """Acts at random and appends the rewards [B] of every step to a list."""
 
