@@ -189,6 +189,7 @@ def make_once(fault, path):
 
 
 @pytest.mark.filterwarnings("ignore:Environment.* restart number")
+@pytest.mark.filterwarnings("ignore:Environment.* has been in step")  # After a second.
 def test_a_hung_worker_is_restarted_while_the_others_step(tmp_path):
     together, in_turns = (
         results(
@@ -211,6 +212,7 @@ def steps_then(fault, count=25):
     return functools.partial(make_random, fault=(fault, count))
 
 
+@pytest.mark.filterwarnings("ignore:Environment.* has been in step")  # After a second.
 @pytest.mark.timing
 @pytest.mark.parametrize(
     ("fault", "error"),

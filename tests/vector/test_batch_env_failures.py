@@ -60,6 +60,7 @@ def test_the_first_failure_keeps_the_others_and_a_reset_makes_the_batch_usable(p
     assert_usable_after_a_reset(playground)
 
 
+@pytest.mark.filterwarnings("ignore:Environment.* has been in step")  # After a second.
 def test_failures_of_different_kinds():
     with batch_of([CommandedEnv] * 4, "each", timeout=0.9) as batch:
         batch.reset()

@@ -38,6 +38,7 @@ def failures_of(error):
     return {failure.env_index: type(failure) for failure in (error, *error.others)}
 
 
+@pytest.mark.filterwarnings("ignore:Environment.* has been in step")  # After a second.
 @pytest.mark.timing
 def test_workers_that_hang_together_fail_and_close_together():
     with batch_of([Stubborn] * 6, "each", timeout=0.9) as batch:
