@@ -89,7 +89,7 @@ class InGraphEnv(abc.ABC):
         self.episode_return = self._variable((), tf.float32, "episode_return")
         self.episode_length = self._variable((), tf.int32, "episode_length")
 
-    @tf.autograph.experimental.do_not_convert  # It would replace errors by its own.
+    @tf.autograph.experimental.do_not_convert  # AutoGraph would replace errors by its own.
     def simulate(self, action: NestedTensor) -> Step:
         """Steps the environments and assigns the results to the variables.
 
