@@ -120,9 +120,7 @@ class InGraphEnv(abc.ABC):
         tensors = tf.nest.map_structure(tf.convert_to_tensor, action)
 
         def fit(tensor: tf.Tensor, variable: tf.Variable) -> tf.Tensor:
-            if tensor.dtype != variable.dtype or not variable.shape.is_compatible_with(
-                tensor.shape
-            ):
+            if not tf.TensorSpec(variable.shape, variable.dtype).is_compatible_with(tensor):
                 raise ValueError
             known = tensor.shape.is_fully_defined()
             return tensor if known else tf.ensure_shape(tensor, variable.shape)

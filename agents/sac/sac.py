@@ -25,7 +25,7 @@ from agents.policies.sequences import flatten_time
 from agents.sac import losses
 from agents.sac.critics import Critics
 from agents.seeds import Seeds
-from agents.settings.config import Config, sac_problem
+from agents.settings.config import Config, num_updates, sac_problem
 from agents.spaces import check_bounded, leaf_spaces
 from agents.types import NestedTensor, Space
 
@@ -410,11 +410,6 @@ class SAC(Algorithm):
     def acting_variables(self) -> dict[str, tf.Variable]:
         """The generator, see `Algorithm`."""
         return {"algorithm/generator": self._generator.state}
-
-
-def num_updates(config: Config) -> int:
-    """Gradient steps of an iteration."""
-    return round(config.gradient_steps * config.num_envs * config.rollout_length)
 
 
 def log_scale(space: Space) -> float:

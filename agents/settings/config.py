@@ -793,7 +793,7 @@ def sac_problem(config: Config) -> str | None:
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
             f"{config.replay_capacity}"
         )
-    if round(config.gradient_steps * rollout) < 1:
+    if num_updates(config) < 1:
         return (
             f"gradient_steps: expected at least one gradient step per rollout of {rollout} steps "
             f"({config.num_envs} num_envs x {config.rollout_length} rollout_length), got "
@@ -897,6 +897,11 @@ def sequence_length(config: Config) -> int:
     It divides rollouts and minibatches; the default is the greatest common divisor of their lengths.
     """
     return config.sequence_length or math.gcd(config.rollout_length, config.minibatch_size)
+
+
+def num_updates(config: Config) -> int:
+    """Returns the gradient steps of SAC after each rollout, a whole number."""
+    return round(config.gradient_steps * config.num_envs * config.rollout_length)
 
 
 def elements_per_minibatch(config: Config) -> int:

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from agents.distributions.factory import scaled_dimensions
 from agents.policies.inputs import Inputs
-from agents.settings.config import ALGORITHM_SETTINGS, SCALED_POLICIES, Config
+from agents.settings.config import ALGORITHM_SETTINGS, SCALED_POLICIES, Config, num_updates
 from agents.spaces import leaf_spaces
 from agents.types import Space
 
@@ -36,7 +36,7 @@ def warn_of_unfit_settings(config: Config, observation_space: Space, action_spac
         )
     if config.algorithm not in ALGORITHM_SETTINGS:
         return
-    gradient_steps = round(config.gradient_steps * iteration) / iteration
+    gradient_steps = num_updates(config) / iteration
     if config.algorithm != "ppo" and abs(gradient_steps / config.gradient_steps - 1) > 0.1:
         warnings.warn(
             f"gradient_steps: {config.gradient_steps:g} becomes {gradient_steps:g}, a whole number "

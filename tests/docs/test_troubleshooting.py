@@ -57,5 +57,5 @@ def test_message_is_in_sources(message, sources):
 
 
 def test_page_quotes_many_messages():
-    assert len(messages()) > 10
+    assert len(messages()) > 20
     assert len(set(messages())) == len(messages())
